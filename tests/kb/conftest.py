@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import httpx
 import prometheus_client
@@ -19,7 +21,7 @@ from kb.vectors import weaviate as vectors_weaviate
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import instructions
+from tests.kb import instructions, world
 
 pytest.register_assert_rewrite(
     "tests.kb.aliases.contract",
@@ -84,41 +86,66 @@ async def router(fake: process.Fake) -> AsyncIterator[router_client.Client]:
 
 
 @pytest.fixture
+def opening(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> world.Opening:
+    """Worlds in the folder of the test."""
+    return world.Opening(tmp_path, router, clock, meters)
+
+
+@pytest.fixture
+async def kb(opening: world.Opening) -> AsyncIterator[world.ObservedState]:
+    """A knowledge base with its stores in memory."""
+    async with opening() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def weaviate_server() -> tuple[str, int]:
+    """URL and gRPC port of a real Weaviate."""
+    return required("JERVIS_TEST_WEAVIATE_URL"), int(required("JERVIS_TEST_WEAVIATE_GRPC_PORT"))
+
+
+@pytest.fixture
 def weaviate_index() -> str:
     """The name of the index of `weaviate_store`, and of its model."""
     return f"test-{uuid.uuid4().hex}"
 
 
 @pytest.fixture
-async def weaviate_store(weaviate_index: str) -> AsyncIterator[vectors_weaviate.Store]:
+async def weaviate_store(
+    weaviate_server: tuple[str, int], weaviate_index: str
+) -> AsyncIterator[vectors_weaviate.Store]:
     """A real Weaviate with collections of this test alone."""
-    url, port = required("JERVIS_TEST_WEAVIATE_URL"), int(required("JERVIS_TEST_WEAVIATE_GRPC_PORT"))
     # An index of its own as well: who drops a document looks at the collections of every model of the index.
-    store = vectors_weaviate.Store(url, port, weaviate_index, index=weaviate_index)
+    store = vectors_weaviate.Store(*weaviate_server, weaviate_index, index=weaviate_index)
     yield store
     await store.destroy()
     await store.close()
 
 
-@pytest.fixture
-async def database() -> AsyncIterator[kb_mongo.Database]:
-    """A real MongoDB wire with a database of this test alone, for the small collections."""
-    uri = required("JERVIS_TEST_MONGODB_URI")
-    name = f"test_kb_{uuid.uuid4().hex[:12]}"
-    opened = kb_mongo.Database(uri, name)
-    yield opened
-    await opened.close()
+@contextlib.contextmanager
+def _database() -> Iterator[tuple[str, str]]:
+    """The URI and the name of a database of a real MongoDB wire, of one test alone."""
+    uri, name = required("JERVIS_TEST_MONGODB_URI"), f"test_kb_{uuid.uuid4().hex[:12]}"
+    yield uri, name
     with pymongo.MongoClient[dict[str, object]](uri) as client:
         client.drop_database(name)
+
+
+@pytest.fixture
+async def database() -> AsyncIterator[kb_mongo.Database]:
+    """A database of this test alone, for the small collections."""
+    with _database() as (uri, name):
+        opened = kb_mongo.Database(uri, name)
+        yield opened
+        await opened.close()
 
 
 @pytest.fixture
 async def mongo_store() -> AsyncIterator[mongo.Store]:
-    """A real MongoDB wire with a database of this test alone."""
-    uri = required("JERVIS_TEST_MONGODB_URI")
-    name = f"test_kb_{uuid.uuid4().hex[:12]}"
-    store = mongo.Store(uri, name)
-    yield store
-    await store.close()
-    with pymongo.MongoClient[dict[str, object]](uri) as client:
-        client.drop_database(name)
+    """A database of this test alone, for contents."""
+    with _database() as (uri, name):
+        store = mongo.Store(uri, name)
+        yield store
+        await store.close()

@@ -11,15 +11,19 @@ import asyncio
 import math
 import pickle
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import pytest
 
 from crds import scope
 from kb import api, errors, identity, selection, visibility, words
 from kb.vectors import model
+
+T = TypeVar("T", model.Chunk, model.Sentence)
 
 
 class _Switch:
@@ -37,6 +41,13 @@ class _Switch:
             self.fail_after -= 1
         if self.away:
             raise errors.Away(self._component, "switched off")
+
+    async def refuse(self, call: Awaitable[object]) -> None:
+        """Let the call meet the store while it is away."""
+        self.away = True
+        with pytest.raises(errors.Away, match=self._component):
+            await call
+        self.away = False
 
 
 class Kept:
@@ -255,19 +266,11 @@ class Vectors:
         document_ids: Collection[str] | None = None,
     ) -> tuple[list[model.Stored], str | None]:
         self.switch.check("audit")
-        everything = self._chunks | self._past
-        mine = sorted(
-            key
-            for key, (where, one, _) in everything.items()
-            if where.client_id == client_id and (document_ids is None or one.document_id in document_ids)
-        )
-        page = [key for key in mine if after is None or key > after][:limit]
-        found = [
+        page, last = _page(self._chunks | self._past, client_id, after, limit, document_ids)
+        return [
             model.Stored(key, where, chunk.document_id, chunk.source_urn, chunk.graph_refs, chunk.revision(where))
-            for key in page
-            for where, chunk, _ in [everything[key]]
-        ]
-        return found, page[-1] if len(page) == limit else None
+            for key, (where, chunk, _) in page
+        ], last
 
     async def audit_sentences(
         self,
@@ -278,19 +281,11 @@ class Vectors:
         document_ids: Collection[str] | None = None,
     ) -> tuple[list[model.StoredSentence], str | None]:
         self.switch.check("audit_sentences")
-        everything = self._sentences | self._past_sentences
-        mine = sorted(
-            key
-            for key, (where, one, _) in everything.items()
-            if where.client_id == client_id and (document_ids is None or one.document_id in document_ids)
-        )
-        page = [key for key in mine if after is None or key > after][:limit]
-        found = [
+        page, last = _page(self._sentences | self._past_sentences, client_id, after, limit, document_ids)
+        return [
             model.StoredSentence(key, where, sentence.document_id, sentence.chunk_id)
-            for key in page
-            for where, sentence, _ in [everything[key]]
-        ]
-        return found, page[-1] if len(page) == limit else None
+            for key, (where, sentence, _) in page
+        ], last
 
     async def held(self, client_id: str, chunk_ids: Collection[str]) -> dict[str, model.Stored]:
         page, _ = await self.audit(client_id, limit=1_000_000)
@@ -423,6 +418,23 @@ class Content:
 
     async def close(self) -> None:
         return None
+
+
+def _page(
+    rows: Mapping[str, tuple[scope.Scope, T, model.Vector]],
+    client_id: str,
+    after: str | None,
+    limit: int,
+    document_ids: Collection[str] | None,
+) -> tuple[list[tuple[str, tuple[scope.Scope, T, model.Vector]]], str | None]:
+    """A page of the client's rows by id, and the id after which the next one begins."""
+    mine = sorted(
+        key
+        for key, (where, one, _) in rows.items()
+        if where.client_id == client_id and (document_ids is None or one.document_id in document_ids)
+    )
+    page = [key for key in mine if after is None or key > after][:limit]
+    return [(key, rows[key]) for key in page], page[-1] if len(page) == limit else None
 
 
 def _best(hits: list[model.Hit], limit: int) -> list[model.Hit]:

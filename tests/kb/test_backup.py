@@ -9,10 +9,9 @@ import shlex
 import sys
 from pathlib import Path
 
-from kb.graph import sqlite
 from tests.conftest import ROOT
 from tests.kb import scopes
-from tests.kb.graph import contract
+from tests.kb.graph import contract, old_files
 
 DATA = "/var/lib/jervis"
 
@@ -25,28 +24,25 @@ def in_the_pod(folder: Path) -> list[list[str]]:
 
 
 async def test_a_copy_of_the_graph_is_whole_while_it_is_written(tmp_path: Path) -> None:
-    store = sqlite.Store(tmp_path / "graph.sqlite")
-    await store.prepare()
-    await store.replace(scopes.SHOP, contract.patch(scopes.SHOP, "u:0", [("n:a0", "to", "n:b")]))
-    done = asyncio.Event()
-
-    async def write() -> int:
-        number = 0
-        while not done.is_set():
-            number += 1
-            made = contract.patch(scopes.SHOP, f"u:{number}", [(f"n:a{number}", "to", "n:b")])
-            await store.replace(scopes.SHOP, made)
-        return number + 1
-
-    writing = asyncio.create_task(write())
     copy, show, remove = in_the_pod(tmp_path)
-    assert copy[0] == "python"
-    process = await asyncio.create_subprocess_exec(sys.executable, *copy[1:])
-    assert await process.wait() == 0
-    done.set()
-    written = await writing
-    assert (await store.counts(scopes.SHOP)).edges == written
-    await store.close()
+    done = asyncio.Event()
+    async with old_files.opened(tmp_path / "graph.sqlite") as store:
+        await contract.put(store, scopes.SHOP, "u:0", [("n:a0", "to", "n:b")])
+
+        async def write() -> int:
+            number = 0
+            while not done.is_set():
+                number += 1
+                await contract.put(store, scopes.SHOP, f"u:{number}", [(f"n:a{number}", "to", "n:b")])
+            return number + 1
+
+        writing = asyncio.create_task(write())
+        assert copy[0] == "python"
+        process = await asyncio.create_subprocess_exec(sys.executable, *copy[1:])
+        assert await process.wait() == 0
+        done.set()
+        written = await writing
+        assert (await store.counts(scopes.SHOP)).edges == written
 
     process = await asyncio.create_subprocess_exec(*show, stdout=asyncio.subprocess.PIPE)
     content, _ = await process.communicate()
@@ -55,10 +51,8 @@ async def test_a_copy_of_the_graph_is_whole_while_it_is_written(tmp_path: Path) 
     (restored / "graph.sqlite").write_bytes(content)
     assert await (await asyncio.create_subprocess_exec(*remove)).wait() == 0
     assert not [name for name in os.listdir(tmp_path) if name.startswith("graph.copy")]
-    again = sqlite.Store(restored / "graph.sqlite")
-    await again.prepare()
-    found = await again.counts(scopes.SHOP)
+    async with old_files.opened(restored / "graph.sqlite") as again:
+        found = await again.counts(scopes.SHOP)
     assert 1 <= found.documents <= written
     # Each document is there with its edge and both mentions, or not at all.
     assert (found.edges, found.mentions) == (found.documents, 2 * found.documents)
-    await again.close()

@@ -66,5 +66,4 @@ def test_a_passage_that_begins_on_no_page_says_so() -> None:
 )
 def test_the_pages_of_a_passage_in_words(pages: list[int | None], said: str) -> None:
     starts = [api.PageStart(offset=10 * number, page=page) for number, page in enumerate(pages)]
-    of = api.Provenance(source_urn="file::f", kind="", title="", chunk_id="c", pages=starts)
-    assert of.paged == said
+    assert api.Provenance(source_urn="file::f", kind="", title="", chunk_id="c", pages=starts).paged == said

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from crds import scope
 from crds.priority import Priority
@@ -29,9 +31,12 @@ from kb.rules import enforce
 from kb.vectors import embedding
 from kb.vectors import store as vectors
 from router import client as router_client
+from tests import waiting
+from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import scopes
+from tests.kb import memory, scopes
 
+T = TypeVar("T")
 MAIL = """From: Jana Novak <jana@acme.com>
 To: Core Team <core@acme.com>
 
@@ -84,6 +89,7 @@ class ObservedState:
     shut: closed.Closed
     embedder: embedding.Port
     clock: clocks.Clock
+    meters: metrics.Metrics
 
     async def ingest(self, document: api.IngestRequest) -> api.IngestReply:
         """In the background's priority."""
@@ -99,6 +105,16 @@ class ObservedState:
         """Retrieve for a viewer."""
         question = api.RetrieveRequest(scope=viewer, query=query, **more)
         return await self.finder(breadth).retrieve(question, Priority.P3)
+
+    async def triples(self, viewer: scope.Scope = scopes.SHOP) -> set[tuple[str, str, str]]:
+        """The edges that a viewer can see: source, type and target."""
+        edges = (proven.edge for proven in await self.graph.edges(viewer))
+        return {(edge.source, edge.type, edge.target) for edge in edges}
+
+    async def worked(self) -> None:
+        """Do all jobs of the queue that are due."""
+        while await self.workers.step() is not None:
+            pass
 
     async def state(self, viewer: scope.Scope = scopes.SHOP) -> object:
         """Everything that a viewer can see, in an order that does not depend on how it came about."""
@@ -200,6 +216,7 @@ async def opened(
             shut,
             embedder,
             clock,
+            meters,
         )
     finally:
         for file in files:
@@ -209,3 +226,61 @@ async def opened(
 async def idle(document_ids: Collection[str]) -> set[str]:
     """No document is in work: what `kb.upkeep.check.Checker` asks, of a test that has written everything."""
     return set()
+
+
+async def broken_off(kb: ObservedState, call: Awaitable[object]) -> None:
+    """Let the call meet a vector store, the one in memory, that is away."""
+    vectors: Any = kb.vectors
+    await vectors.switch.refuse(call)
+
+
+@asynccontextmanager
+async def stalled(
+    fake: process.Fake,
+    call: Coroutine[Any, Any, T],
+    *,
+    nth: int | None = None,
+    also: Sequence[Mapping[str, Any]] = (),
+    **match: str,
+) -> AsyncIterator[asyncio.Task[T]]:
+    """A call that waits for the answer to its `nth` request of a model that is like `match`, or to each: it goes on at
+    the end of the block.
+
+    `also` are faults that come before that one.
+    """
+    gate, before = str(uuid.uuid4()), fake.count(**match)
+    stall = {"match": match, "stall": {"afterBytes": 0, "gate": gate}}
+    fake.set_faults([*also, stall if nth is None else stall | {"nth": nth}])
+    calling = asyncio.create_task(call)
+    try:
+        await waiting.eventually(lambda: fake.count(**match) >= before + (nth or 1))
+        yield calling
+    finally:
+        await asyncio.to_thread(fake.open_gate, gate)
+        await asyncio.gather(calling, return_exceptions=True)
+        fake.set_faults([])
+
+
+@dataclass(frozen=True)
+class Opening:
+    """Opens worlds of one test: `opened` with its folder, router, clock and meters, and stores in memory."""
+
+    path: Path
+    router: router_client.Client
+    clock: clocks.Clock
+    meters: metrics.Metrics
+
+    def __call__(
+        self,
+        vector_store: vectors.Store | None = None,
+        content_store: content.Store | None = None,
+        aliases: registry.Registry | None = None,
+        *,
+        within: str = "",
+        **more: Any,
+    ) -> AbstractAsyncContextManager[ObservedState]:
+        """A world whose files lie in the test's folder, or in `within` there."""
+        path = self.path / within
+        path.mkdir(exist_ok=True)
+        stores = (vector_store or memory.Vectors(), content_store or memory.Content(), aliases)
+        return opened(path, self.router, self.clock, self.meters, *stores, **more)

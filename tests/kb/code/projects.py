@@ -5,21 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from textwrap import dedent
 
-from kb.code import extraction, grammars, resolution
+from kb.code import analyst, extraction, grammars, resolution
+from kb.code.facts import FileFacts
 from kb.code.index import Index
 from kb.code.project import Project
+
+
+def packed(sources: Mapping[str, str]) -> list[bytes]:
+    """Their facts as the worker that reads sources sends them to the one that answers questions."""
+    return [analyst.pack(_facts(path, text.encode())) for path, text in sources.items()]
+
+
+def _facts(path: str, raw: bytes) -> FileFacts:
+    language = grammars.language_of(path)
+    assert language is not None
+    return extraction.extract(path, raw, language, extraction.collector(calls=True))
 
 
 def project(sources: Mapping[str, str]) -> Project:
     """The project of these sources by path; files without a grammar are its configuration."""
     files, configuration = {}, {}
     for path, text in sources.items():
-        language = grammars.language_of(path)
         raw = dedent(text).encode()
-        if language is None:
+        if grammars.language_of(path) is None:
             configuration[path] = raw
         else:
-            files[path] = extraction.extract(path, raw, language, extraction.collector(calls=True))
+            files[path] = _facts(path, raw)
     return resolution.resolve(files, configuration)
 
 

@@ -15,8 +15,9 @@ import pytest
 
 from crds import scope
 from kb import api, errors
-from kb.code import analyst, configuration, extraction, questions
+from kb.code import analyst, configuration, questions
 from tests import waiting
+from tests.kb.code import projects
 
 _PARENT = """
 import asyncio, os, sys
@@ -91,10 +92,7 @@ async def test_work_that_needs_more_memory_than_there_is_is_refused_and_other_wo
 
 async def test_branches_are_held_as_long_as_there_is_memory_for_them(worker: analyst.Analyst) -> None:
     facts = {f"m{number}.py": f"def work{number}():\n    return {number}\n" for number in range(50)}
-    packed = [
-        analyst.pack(extraction.extract(path, text.encode(), "python", extraction.collector(calls=True)))
-        for path, text in facts.items()
-    ]
+    packed = projects.packed(facts)
     worker._memory = 300 << 20
     # As large as a tenth of what branches may have.
     known = api.Coverage(repository="r", branch="main", commit="a", current=True).model_dump_json(by_alias=True)

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 import pytest
 
 from kb import api
-from kb.code import analyst, cpg, extraction, grammars
+from kb.code import analyst, cpg
 from kb.code.calls.edges import SURE
 from kb.code.index import Index
 from kb.code.project import Project, Target
 from tests.joern import tree
+from tests.kb.code import projects
 
 MONEY, SQUARE = "src/main/java/shop/Money.java", "src/main/java/shop/Square.java"
 
@@ -22,12 +23,7 @@ def blobs(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def project(files: Mapping[str, str]) -> Project:
-    packed = []
-    for path, text in files.items():
-        language = grammars.language_of(path)
-        assert language is not None
-        packed.append(analyst.pack(extraction.extract(path, text.encode(), language, extraction.collector(calls=True))))
-    return analyst.read(packed)[0]
+    return analyst.read(projects.packed(files))[0]
 
 
 def merged(files: Mapping[str, str], export: api.CpgExport) -> tuple[Project, Mapping[str, int]]:

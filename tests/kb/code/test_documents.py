@@ -7,15 +7,11 @@ from collections.abc import Mapping
 import pytest
 
 from kb import api
-from kb.code import analyst, extraction, grammars
+from kb.code import analyst
+from tests.kb.code import projects
 
 
 def documents(sources: Mapping[str, str]) -> analyst.Analysis:
-    packed = []
-    for path, text in sources.items():
-        language = grammars.language_of(path)
-        assert language is not None
-        packed.append(analyst.pack(extraction.extract(path, text.encode(), language, extraction.collector(calls=True))))
     sent = {
         "scope": {"clientId": "acme", "projectId": "shop"},
         "repository": {"org": "acme", "name": "shop"},
@@ -23,7 +19,9 @@ def documents(sources: Mapping[str, str]) -> analyst.Analysis:
         "commit": "a" * 40,
         "files": [{"path": path, "blob": "b" * 40, "size": len(text)} for path, text in sources.items()],
     }
-    return analyst.analyse(api.GitStructure.model_validate(sent).model_dump_json(by_alias=True), tuple(packed))
+    return analyst.analyse(
+        api.GitStructure.model_validate(sent).model_dump_json(by_alias=True), tuple(projects.packed(sources))
+    )
 
 
 HOSTILE = {

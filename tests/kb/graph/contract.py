@@ -41,6 +41,27 @@ def patch(
     return model.Patch(doc, chunk_ids, tuple(sorted(mentions)), tuple(sorted(evidence)))
 
 
+async def put(
+    store: Store, owner: scope.Scope, urn: str, edges: list[tuple[str, str, str]], **more: Any
+) -> model.Patch:
+    """Store the `patch` of these arguments."""
+    made = patch(owner, urn, edges, **more)
+    await store.replace(owner, made)
+    return made
+
+
+async def audited(store: Store, limit: int, document_ids: list[str] | None = None) -> list[model.Committed]:
+    """What an audit of the client acme shows, page by page."""
+    rows: list[model.Committed] = []
+    after: str | None = None
+    for _ in range(10):
+        page, after = await store.audit("acme", after=after, limit=limit, document_ids=document_ids)
+        rows += page
+        if after is None:
+            return rows
+    raise AssertionError("the audit does not end")
+
+
 def _access(*principals: str) -> tuple[str, ...]:
     return tuple(sorted(f"{visibility.ACCESS}={one}" for one in principals))
 
@@ -48,14 +69,13 @@ def _access(*principals: str) -> tuple[str, ...]:
 async def check_hub(store: Store) -> None:
     """What a store does that reads twenty rows at one node."""
     for number in range(30):
-        await store.replace(scopes.BLOG, patch(scopes.BLOG, f"u:{number}", [("n:hub", "to", f"n:{number:02}")]))
+        await put(store, scopes.BLOG, f"u:{number}", [("n:hub", "to", f"n:{number:02}")])
     assert len(await store.leads(scopes.BLOG, ["n:hub"])) == 20
     [first] = await store.nodes(scopes.BLOG, limit=1)
     assert (first.key, first.mentions) == ("n:hub", 20)
     [named] = await store.nodes(scopes.BLOG, keys=["n:hub"])
     assert named.mentions == 30
-    walk = await store.traverse(scopes.BLOG, ["n:hub"], model.Steps(1, 100, 100, None))
-    assert len(walk.visits) == 1 + 20
+    assert len((await store.traverse(scopes.BLOG, ["n:hub"], model.Steps(1, 100, 100, None))).visits) == 1 + 20
 
 
 async def state(store: Store, viewer: scope.Scope) -> tuple[model.Counts, list[model.Proven]]:
@@ -76,8 +96,7 @@ class Contract:
         assert await store.counts(scopes.SHOP) == model.Counts(documents=2, chunks=2, nodes=2, edges=1, mentions=4)
 
     async def test_replacing_twice_changes_nothing(self, store: Store) -> None:
-        made = patch(scopes.SHOP, "u:1", [("person:jana", "wrote", "file:a.kt")], chunks=2)
-        await store.replace(scopes.SHOP, made)
+        made = await put(store, scopes.SHOP, "u:1", [("person:jana", "wrote", "file:a.kt")], chunks=2)
         before = await state(store, scopes.SHOP)
         await store.replace(scopes.SHOP, made)
         assert await state(store, scopes.SHOP) == before
@@ -131,8 +150,8 @@ class Contract:
     async def test_replacing_takes_away_what_is_no_longer_said(self, store: Store) -> None:
         old = [("person:jana", "wrote", "file:a.kt"), ("person:jana", "leads", "team:core")]
         new = [("person:jana", "left", "team:core")]
-        await store.replace(scopes.SHOP, patch(scopes.SHOP, "u:1", old))
-        await store.replace(scopes.SHOP, patch(scopes.SHOP, "u:1", new))
+        await put(store, scopes.SHOP, "u:1", old)
+        await put(store, scopes.SHOP, "u:1", new)
         after = await state(store, scopes.SHOP)
         assert [str(proven.edge.type) for proven in after[1]] == ["left"]
         assert after[0] == model.Counts(documents=1, chunks=1, nodes=2, edges=1, mentions=2)
@@ -182,8 +201,7 @@ class Contract:
         assert await store.leads(scopes.SHOP, ["team:core"], selection.Selection(kinds=("wiki",))) == []
 
     async def test_what_a_sentence_says_is_shown_with_its_edge(self, store: Store) -> None:
-        made = patch(scopes.SHOP, "u:1", [("person:jana", "leads", "team:core")])
-        await store.replace(scopes.SHOP, made)
+        made = await put(store, scopes.SHOP, "u:1", [("person:jana", "leads", "team:core")])
         said = await store.mentioned(scopes.SHOP, made.chunk_ids)
         assert [(one.node_key, one.edge.type if one.edge else None) for one in said] == [
             ("person:jana", None),
@@ -197,9 +215,7 @@ class Contract:
         salient = tuple(replace(said, salience=1.0) for said in about.mentions)
         await store.replace(scopes.SHOP, replace(about, mentions=salient))
         for number in range(6):
-            await store.replace(
-                scopes.SHOP, patch(scopes.SHOP, f"u:{number}", [("team:core", f"did{number}", f"task:{number}")])
-            )
+            await put(store, scopes.SHOP, f"u:{number}", [("team:core", f"did{number}", f"task:{number}")])
         everything = await store.leads(scopes.SHOP, ["team:core"])
         assert len(everything) == 7
         assert {lead.crowd for lead in everything} == {7}
@@ -281,10 +297,8 @@ class Contract:
             assert {lead.chunk_id for lead in await store.leads(scopes.SHOP, ["n:a"], chosen)} == expected
 
     async def test_nodes_are_found_by_a_part_of_their_key(self, store: Store) -> None:
-        await store.replace(
-            scopes.SHOP, patch(scopes.SHOP, "u:1", [("person:jana", "leads", "team:core"), ("person:jana", "x", "n:c")])
-        )
-        await store.replace(scopes.OTHER, patch(scopes.OTHER, "u:2", [("person:janis", "leads", "team:core")]))
+        await put(store, scopes.SHOP, "u:1", [("person:jana", "leads", "team:core"), ("person:jana", "x", "n:c")])
+        await put(store, scopes.OTHER, "u:2", [("person:janis", "leads", "team:core")])
         [jana] = await store.nodes(scopes.SHOP, text="JAN")
         assert (jana.key, jana.type, jana.mentions, len(jana.chunk_ids)) == ("person:jana", "person", 2, 1)
         assert jana.names == ("person:jana",)
@@ -295,14 +309,14 @@ class Contract:
 
     async def test_nodes_are_found_by_their_names(self, store: Store) -> None:
         edges = [("person:jana", "leads", "team:core"), ("user:jana", "owns", "jira::JERV-1")]
-        await store.replace(scopes.SHOP, patch(scopes.SHOP, "u:1", edges))
+        await put(store, scopes.SHOP, "u:1", edges)
         found = await store.named(scopes.SHOP, ["jana", "jerv-1", "nobody"])
         assert found == {"jana": ["person:jana", "user:jana"], "jerv-1": ["jira::JERV-1"]}
         assert await store.named(scopes.BLOG, ["jana"]) == {}
 
     async def test_nodes_are_found_by_what_the_forms_of_their_names_have_in_common(self, store: Store) -> None:
         edges = [("person:jana nováková", "leads", "team:core"), ("osoba:janou novákovou", "x", "n:b")]
-        await store.replace(scopes.SHOP, patch(scopes.SHOP, "u:1", edges))
+        await put(store, scopes.SHOP, "u:1", edges)
         stem = model.stem_of("person:jany novákové")
         assert await store.alike(scopes.SHOP, [stem, "nobody"]) == {
             stem: ["osoba:janou novákovou", "person:jana nováková"]
@@ -323,8 +337,7 @@ class Contract:
         for number in (1, 3, 2):
             said = patch(scopes.SHOP, f"u:{number}", [("person:jana", "leads", "team:core")])
             await store.replace(scopes.SHOP, replace(said, document=replace(said.document, observed_ms=number)))
-        undated = patch(scopes.SHOP, "u:undated", [("person:jana", "leads", "team:core")])
-        await store.replace(scopes.SHOP, undated)
+        await put(store, scopes.SHOP, "u:undated", [("person:jana", "leads", "team:core")])
         found = await store.relationships(scopes.SHOP, source="person:jana", target="team:core")
         assert [one.document.source_urn for one in found] == ["u:3", "u:2", "u:1", "u:undated"]
         assert all(one.edge == model.Edge("person:jana", "leads", "team:core") for one in found)
@@ -334,8 +347,8 @@ class Contract:
     async def test_the_visible_documents_are_listed_page_by_page(self, store: Store) -> None:
         owners = [scopes.GLOBAL, scopes.ACME, scopes.SHOP, scopes.TILL, scopes.BLOG, scopes.OTHER]
         for number, owner in enumerate(owners):
-            await store.replace(owner, patch(owner, f"mail:{number}", [("n:a", "r", "n:b")]))
-            await store.replace(owner, patch(owner, f"note:{number}", [("n:a", "r", "n:b")], kind="wiki"))
+            await put(store, owner, f"mail:{number}", [("n:a", "r", "n:b")])
+            await put(store, owner, f"note:{number}", [("n:a", "r", "n:b")], kind="wiki")
         shown: list[model.Listed] = []
         while page := await store.listed(scopes.SHOP, after=shown[-1].document.id if shown else "", limit=3):
             shown += page
@@ -354,10 +367,10 @@ class Contract:
     ) -> None:
         said = [("person:jana", "wrote", "file:a.kt")]
         for urn in ("u:b%_", "u:a", "u:", "u:\U0010ffffz", "v:a", "U:a"):
-            await store.replace(scopes.SHOP, patch(scopes.SHOP, urn, said))
-        await store.replace(scopes.SHOP, patch(scopes.SHOP, "u:wiki", said, kind="wiki"))
+            await put(store, scopes.SHOP, urn, said)
+        await put(store, scopes.SHOP, "u:wiki", said, kind="wiki")
         for owner in (scopes.RETAIL, scopes.ACME, scopes.GLOBAL):
-            await store.replace(owner, patch(owner, "u:wider", said))
+            await put(store, owner, "u:wider", said)
 
         async def urns(owner: scope.Scope, beginning: str, **more: Any) -> list[str]:
             return [one.source_urn for one in await store.documents(owner, "email", beginning, **more)]
@@ -375,9 +388,8 @@ class Contract:
         ]
 
     async def test_a_project_takes_its_data_into_its_new_group(self, store: Store) -> None:
-        mine = patch(scopes.SHOP, "u:1", [("person:jana", "leads", "team:core")])
-        await store.replace(scopes.SHOP, mine)
-        await store.replace(scopes.TILL, patch(scopes.TILL, "u:2", [("person:petr", "leads", "team:core")]))
+        mine = await put(store, scopes.SHOP, "u:1", [("person:jana", "leads", "team:core")])
+        await put(store, scopes.TILL, "u:2", [("person:petr", "leads", "team:core")])
         moved = scopes.make("acme", "shop", "wholesale")
         assert await store.regroup(moved) == [mine.document.id]
         assert await store.regroup(moved) == []
@@ -387,16 +399,11 @@ class Contract:
     async def test_an_audit_shows_everything_of_a_client_with_its_owner(self, store: Store) -> None:
         made: dict[str, scope.Scope] = {}
         for owner in (scopes.ACME, scopes.SHOP, scopes.BLOG, scopes.OTHER):
-            said = patch(owner, "u:1", [("person:jana", "leads", "team:core"), ("n:a", "to", "n:b")], chunks=2)
-            await store.replace(owner, said)
+            said = await put(
+                store, owner, "u:1", [("person:jana", "leads", "team:core"), ("n:a", "to", "n:b")], chunks=2
+            )
             made |= dict.fromkeys(said.chunk_ids, owner)
-        found: list[model.Committed] = []
-        after: str | None = None
-        for _ in range(10):
-            page, after = await store.audit("acme", after=after, limit=2)
-            found += page
-            if after is None:
-                break
+        found = await audited(store, 2)
         assert {one.chunk_id: one.owner for one in found} == {
             chunk_id: owner for chunk_id, owner in made.items() if owner is not scopes.OTHER
         }
@@ -407,24 +414,16 @@ class Contract:
     async def test_an_audit_of_some_documents_shows_them_alone(self, store: Store) -> None:
         made = {}
         for owner, urn in ((scopes.SHOP, "u:1"), (scopes.SHOP, "u:2"), (scopes.BLOG, "u:3"), (scopes.OTHER, "u:4")):
-            said = patch(owner, urn, [("n:a", "to", "n:b")], chunks=2)
-            await store.replace(owner, said)
+            said = await put(store, owner, urn, [("n:a", "to", "n:b")], chunks=2)
             made[urn] = said
         wanted = [made[urn].document.id for urn in ("u:1", "u:3", "u:4")]
-        found: list[str] = []
-        after: str | None = None
-        for _ in range(10):
-            page, after = await store.audit("acme", after=after, limit=3, document_ids=wanted)
-            found += [one.chunk_id for one in page]
-            if after is None:
-                break
-        assert after is None
+        found = [one.chunk_id for one in await audited(store, 3, wanted)]
         assert sorted(found) == sorted([*made["u:1"].chunk_ids, *made["u:3"].chunk_ids])
         assert await store.audit("acme", document_ids=[]) == ([], None)
 
     async def test_a_traversal_meets_each_node_once_nearest_first(self, store: Store) -> None:
         ring = [("n:a", "to", "n:b"), ("n:b", "to", "n:c"), ("n:c", "to", "n:d"), ("n:d", "to", "n:a")]
-        await store.replace(scopes.SHOP, patch(scopes.SHOP, "u:ring", ring))
+        await put(store, scopes.SHOP, "u:ring", ring)
         walk = await store.traverse(scopes.SHOP, ["n:a", "n:unknown"], model.Steps())
         met = [(visit.node_key, visit.hops) for visit in walk.visits]
         assert met == [("n:a", 0), ("n:b", 1), ("n:d", 1), ("n:c", 2)]
@@ -470,8 +469,8 @@ class Contract:
     async def test_the_documents_to_mend_are_those_whose_owner_sees_the_scope(self, store: Store) -> None:
         owners = [scopes.ACME, scopes.SHOP, scopes.TILL, scopes.BLOG, scopes.RETAIL, scopes.OTHER]
         for owner in owners:
-            await store.replace(owner, patch(owner, "u:1", [("person:jana", "owns", "file:a.kt")]))
-        await store.replace(scopes.SHOP, patch(scopes.SHOP, "u:2", [("team:core", "owns", "file:a.kt")]))
+            await put(store, owner, "u:1", [("person:jana", "owns", "file:a.kt")])
+        await put(store, scopes.SHOP, "u:2", [("team:core", "owns", "file:a.kt")])
         for asked in owners:
             found = await store.naming(asked, "person:jana")
             expected = {identity.document(owner, "u:1"): owner for owner in owners if visibility.sees(owner, asked)}
@@ -511,8 +510,7 @@ class Contract:
             if principals is not None:
                 viewer = scope.Viewer(**scopes.SHOP.model_dump(), principals=principals)
             people = {f"person:{name}" for name in seen}
-            counts = await store.counts(viewer)
-            assert counts.documents == len(seen)
+            assert (await store.counts(viewer)).documents == len(seen)
             assert {one.edge.source for one in await store.edges(viewer)} == people
             assert {one.key for one in await store.nodes(viewer, node_type="person")} == people
             walk = await store.traverse(viewer, ["file:a.kt"], model.Steps(1, 100, 100, None))
@@ -527,10 +525,8 @@ class Contract:
                 assert {one.chunk_id for one in said_there} == {one.chunk_id for one in leads}
             assert len(await store.listed(viewer)) == len(seen)
             asked = [model.Edge(f"person:{name}", "wrote", "file:a.kt") for name in (*told, "later", "past")]
-            proven = {edge.source for edge, said in (await store.proofs(viewer, asked)).items() if said}
-            assert proven == people
-            past = await store.replaced(viewer, [first.document.id])
-            assert bool(past) == (principals is None)
+            assert {edge.source for edge, said in (await store.proofs(viewer, asked)).items() if said} == people
+            assert bool(await store.replaced(viewer, [first.document.id])) == (principals is None)
 
     async def test_strange_keys_are_kept_apart(self, store: Store) -> None:
         keys = [
@@ -542,7 +538,7 @@ class Contract:
             "note:日本",
         ]
         edges = [(key, "mentions", "team:core") for key in keys]
-        await store.replace(scopes.SHOP, patch(scopes.SHOP, "u:1", edges))
+        await put(store, scopes.SHOP, "u:1", edges)
         walk = await store.traverse(scopes.SHOP, ["team:core"], model.Steps(hops=1))
         assert sorted(visit.node_key for visit in walk.visits if visit.hops == 1) == sorted(keys)
 
@@ -550,10 +546,9 @@ class Contract:
     async def test_the_table_of_scopes(self, store: Store, viewer: scope.Scope) -> None:
         owners = [scopes.GLOBAL, scopes.ACME, scopes.OTHER, scopes.SHOP, scopes.TILL, scopes.BLOG, scopes.RETAIL]
         for number, owner in enumerate(owners):
-            await store.replace(owner, patch(owner, f"u:{number}", [("n:hub", f"edge{number}", "n:rim")]))
+            await put(store, owner, f"u:{number}", [("n:hub", f"edge{number}", "n:rim")])
         seen = [number for number, owner in enumerate(owners) if visibility.sees(viewer, owner)]
-        shown = {proven.edge.type for proven in await store.edges(viewer)}
-        assert shown == {f"edge{number}" for number in seen}
+        assert {proven.edge.type for proven in await store.edges(viewer)} == {f"edge{number}" for number in seen}
         # A chunk and two mentions each, of the same two nodes.
         many = len(seen)
         expected = model.Counts(documents=many, chunks=many, nodes=2 if many else 0, edges=many, mentions=2 * many)
@@ -593,8 +588,7 @@ class Contract:
     ) -> None:
         owners: dict[str, scope.Scope] = {}
         for number, (owner, edges) in enumerate(world):
-            made = patch(owner, f"{run}:{number}", edges)
-            await store.replace(owner, made)
+            made = await put(store, owner, f"{run}:{number}", edges)
             owners[made.document.id] = owner
         every_chunk = [
             identity.chunk(identity.document(owner, f"{run}:{number}"), "0", 0)
@@ -819,13 +813,7 @@ class History:
 
     async def test_an_audit_shows_the_past_as_part_of_its_document(self, store: Store) -> None:
         first, second = await self.twice(store)
-        found: list[model.Committed] = []
-        after: str | None = None
-        while True:
-            page, after = await store.audit("acme", after=after, limit=1)
-            found += page
-            if after is None:
-                break
+        found = await audited(store, 1)
         kept = second.keep.id if second.keep else ""
         past = identity.past(kept, first.chunk_ids[0])
         assert {one.chunk_id: one.node_keys for one in found} == {

@@ -1,9 +1,14 @@
-"""Graph files as earlier versions wrote them."""
+"""Graph files: of today, and as earlier versions wrote them."""
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
+
+from kb.graph import sqlite
 
 VERSION_1 = """
 CREATE TABLE documents (
@@ -36,12 +41,30 @@ PRAGMA user_version = 1;
 """
 
 
+@contextlib.asynccontextmanager
+async def opened(path: Path, **more: Any) -> AsyncIterator[sqlite.Store]:
+    """The store of the file, brought up to date."""
+    store = sqlite.Store(path, **more)
+    try:
+        await store.prepare()
+        yield store
+    finally:
+        await store.close()
+
+
+@contextlib.contextmanager
+def connected(path: Path) -> Iterator[sqlite3.Connection]:
+    """The file itself; what is changed is committed at the end."""
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        yield connection
+
+
 def write(path: Path, mentions: int) -> int:
     """A file of version 1: two clients' documents of one chunk, whose sentences name and relate two nodes each.
 
     How many rows it has.
     """
-    with sqlite3.connect(path) as connection:
+    with connected(path) as connection:
         connection.executescript(VERSION_1)
         before = ""
         for number in range(mentions):
@@ -63,29 +86,24 @@ def write(path: Path, mentions: int) -> int:
                     "INSERT INTO evidence VALUES (?, ?, 'precedes', ?, ?, ?, ?, ?)", (client, before, node, *place)
                 )
             before = node
-        rows = connection.total_changes
-    connection.close()
-    return rows
+        return connection.total_changes
 
 
 def without_stems(path: Path) -> None:
     """Make a file of today one of version 3."""
-    with sqlite3.connect(path) as connection:
+    with connected(path) as connection:
         connection.execute("DROP INDEX nodes_stem")
         connection.execute("ALTER TABLE nodes DROP COLUMN stem")
         connection.execute("PRAGMA user_version = 3")
-    connection.close()
 
 
 def rest(path: Path) -> int:
     """How many rows a migration that has begun has still to move."""
-    with sqlite3.connect(path) as connection:
+    with connected(path) as connection:
         tables = connection.execute(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'old!_%' ESCAPE '!'"
         )
-        counts = [connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for (name,) in tables.fetchall()]
-    connection.close()
-    return sum(counts)
+        return sum(connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for (name,) in tables.fetchall())
 
 
 TABLES = ("documents", "chunks", "sentences", "nodes", "mentions", "evidence")
@@ -93,9 +111,8 @@ TABLES = ("documents", "chunks", "sentences", "nodes", "mentions", "evidence")
 
 def content(path: Path) -> dict[str, list[tuple[object, ...]]]:
     """All rows of today's tables in their order, and under "" what the file consists of."""
-    with sqlite3.connect(path) as connection:
+    with connected(path) as connection:
         found = {one: sorted(connection.execute(f"SELECT * FROM {one}"), key=repr) for one in TABLES}
         found[""] = connection.execute("SELECT type, name FROM sqlite_master ORDER BY 1, 2").fetchall()
         found["version"] = connection.execute("PRAGMA user_version").fetchall()
-    connection.close()
     return found

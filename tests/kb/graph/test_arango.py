@@ -6,7 +6,8 @@ import asyncio
 import itertools
 import os
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from string import ascii_letters, digits
@@ -26,6 +27,7 @@ from tests.fakes.arango import server as fake
 from tests.kb import scopes
 from tests.kb.graph import contract
 
+Opened = Callable[..., arango.Store]
 URL = os.environ.get("JERVIS_TEST_ARANGO_URL", "")
 
 
@@ -50,14 +52,30 @@ def server() -> Iterator[fake.Server]:
         yield running
 
 
+@pytest.fixture
+async def opened(server: fake.Server) -> AsyncIterator[Opened]:
+    """Stores on the stand-in, each as a process of its own has it."""
+    async with AsyncExitStack() as stack:
+
+        def make(**more: Any) -> arango.Store:
+            store = arango.Store(server.url, "wire", "root", "secret", **more)
+            stack.push_async_callback(store.close)
+            return store
+
+        yield make
+
+
+@pytest.fixture
+def wired(opened: Opened) -> arango.Store:
+    return opened()
+
+
 class TestWire(contract.Contract, contract.History):
     """The contract through python-arango, on a stand-in that runs the queries as they stand."""
 
     @pytest.fixture
-    async def store(self, server: fake.Server) -> AsyncIterator[arango.Store]:
-        opened = arango.Store(server.url, "wire", "root", "secret")
-        yield opened
-        await opened.close()
+    def store(self, wired: arango.Store) -> arango.Store:
+        return wired
 
 
 @pytest.mark.skipif(not URL, reason="JERVIS_TEST_ARANGO_URL is not set: the ArangoDB store was NOT tested")
@@ -86,26 +104,17 @@ async def test_a_server_that_is_not_there_is_away_and_the_start_does_not_wait_fo
     with pytest.raises(errors.Away, match="arangodb"):
         await store.ready()
     with pytest.raises(errors.Away, match="arangodb"):
-        await store.replace(scopes.SHOP, contract.patch(scopes.SHOP, "u:1", [("n:a", "to", "n:b")]))
+        await contract.put(store, scopes.SHOP, "u:1", [("n:a", "to", "n:b")])
     await store.close()
 
 
-@pytest.fixture
-async def wired(server: fake.Server) -> AsyncIterator[arango.Store]:
-    opened = arango.Store(server.url, "wire", "root", "secret")
-    yield opened
-    await opened.close()
+async def test_no_more_is_read_at_a_hub_than_its_bound(opened: Opened) -> None:
+    await contract.check_hub(opened(hub=20))
 
 
-async def test_no_more_is_read_at_a_hub_than_its_bound(server: fake.Server) -> None:
-    store = arango.Store(server.url, "wire", "root", "secret", hub=20)
-    await contract.check_hub(store)
-    await store.close()
-
-
-async def test_a_question_has_its_time(server: fake.Server, wired: arango.Store) -> None:
+async def test_a_question_has_its_time(server: fake.Server, wired: arango.Store, opened: Opened) -> None:
     await wired.replace(scopes.SHOP, made())
-    hurried = arango.Store(server.url, "wire", "root", "secret", seconds=30.0)
+    hurried = opened(seconds=30.0)
     assert len(await hurried.nodes(scopes.SHOP)) == 2
     server.takes = 30.0
     with pytest.raises(errors.TooLong, match="arangodb had no answer"):
@@ -114,7 +123,6 @@ async def test_a_question_has_its_time(server: fake.Server, wired: arango.Store)
     await hurried.replace(scopes.SHOP, made("u:2"))
     server.takes = 0.0
     assert (await wired.counts(scopes.SHOP)).documents == 2
-    await hurried.close()
 
 
 def made(urn: str = "u:1") -> model.Patch:
@@ -137,8 +145,8 @@ async def test_a_client_gets_its_three_objects_and_indexes_once(server: fake.Ser
 
 async def test_a_hub_of_many_documents_hides_no_other_edge(wired: arango.Store) -> None:
     for number in range(6):
-        await wired.replace(scopes.SHOP, contract.patch(scopes.SHOP, f"u:{number}", [("n:a", "to", "n:b")]))
-    await wired.replace(scopes.SHOP, contract.patch(scopes.SHOP, "u:z", [("n:a", "to", "n:c")]))
+        await contract.put(wired, scopes.SHOP, f"u:{number}", [("n:a", "to", "n:b")])
+    await contract.put(wired, scopes.SHOP, "u:z", [("n:a", "to", "n:c")])
     walk = await wired.traverse(scopes.SHOP, ["n:a"], model.Steps(hops=1, fan_out=3))
     assert sorted(edge.target for edge in walk.edges) == ["n:b", "n:c"]
 
@@ -188,13 +196,12 @@ async def test_a_mistake_of_ours_is_no_outage(server: fake.Server, wired: arango
 
 
 async def test_a_server_that_does_not_answer_in_time_is_away(
-    server: fake.Server, monkeypatch: pytest.MonkeyPatch
+    server: fake.Server, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "_SECONDS", 0.05)
-    slow = arango.Store(server.url, "wire", "root", "secret")
+    slow = opened()
     with server.lock, pytest.raises(errors.Away, match="arangodb is away"):
         await slow.ready()
-    await slow.close()
 
 
 async def test_a_writer_that_gets_no_turn_may_come_back(server: fake.Server, wired: arango.Store) -> None:
@@ -223,24 +230,21 @@ async def test_a_missing_database_is_no_empty_knowledge_base(server: fake.Server
 
 async def test_graphs_of_others_in_the_same_database_are_no_clients(server: fake.Server, wired: arango.Store) -> None:
     await wired.replace(scopes.SHOP, made())
-    foreign = {"edgeDefinitions": [{"collection": "bought", "from": ["people"], "to": ["goods"]}]}
+    edges = {"collection": "bought", "from": ["people"], "to": ["goods"]}
+    foreign = {"edgeDefinitions": [edges], "orphanCollections": []}
     for name in ("customer_graph", "c_graph", "c not ours_graph", "people_graph"):
-        server.databases["wire"].graphs[name] = {
-            "name": name,
-            "_key": name,
-            "_rev": "1",
-            "orphanCollections": [],
-            **foreign,
-        }
+        server.databases["wire"].graphs[name] = {"name": name, "_key": name, "_rev": "1", **foreign}
     assert await wired.clients() == ["acme"]
 
 
-async def test_the_collections_of_a_client_that_owns_nothing_go(server: fake.Server, wired: arango.Store) -> None:
+async def test_the_collections_of_a_client_that_owns_nothing_go(
+    server: fake.Server, wired: arango.Store, opened: Opened
+) -> None:
     await wired.replace(scopes.SHOP, made())
     [present] = await wired.versions(scopes.SHOP, made().document.id)
     kept = model.Keep("00000000-0000-5000-8000-000000000000", 5)
     await wired.replace(scopes.SHOP, replace(made(), keep=kept))
-    other = arango.Store(server.url, "wire", "root", "secret")
+    other = opened()
     assert (await other.counts(scopes.SHOP)).documents == 1
     await wired.vacate("acme")
     assert set(server.databases["wire"].graphs) == {"cacme_graph", "hacme_graph"}, "it owns data"
@@ -253,11 +257,10 @@ async def test_the_collections_of_a_client_that_owns_nothing_go(server: fake.Ser
     assert (await other.counts(scopes.SHOP)).documents == 0
     await other.replace(scopes.SHOP, made())
     assert await wired.clients() == ["acme"]
-    await other.close()
 
 
 async def test_collections_of_an_older_version_get_what_they_lack_and_of_a_newer_one_are_refused(
-    server: fake.Server, wired: arango.Store
+    server: fake.Server, wired: arango.Store, opened: Opened
 ) -> None:
     await wired.replace(scopes.SHOP, made())
     there = server.databases["wire"]
@@ -270,7 +273,7 @@ async def test_collections_of_an_older_version_get_what_they_lack_and_of_a_newer
         for name in ("sinceMs", "untilMs", "revision", "given", "stem"):
             row.pop(name, None)
     there.indexes["cacme_nodes"] = []
-    again = arango.Store(server.url, "wire", "root", "secret")
+    again = opened()
     [old] = await again.versions(scopes.SHOP, made().document.id)
     assert (old.revision, old.document.start_ms, old.chunk_ids) == ("", None, made().chunk_ids)
     changed = contract.patch(scopes.SHOP, "u:1", [("n:a", "to", "n:c")])
@@ -285,11 +288,8 @@ async def test_collections_of_an_older_version_get_what_they_lack_and_of_a_newer
     }
     assert await again.relationships(scopes.SHOP, source="n:a", target="n:b") == []
     there.collections["cacme_nodes"].documents["$schema"]["version"] = aql.VERSION + 1
-    newer = arango.Store(server.url, "wire", "root", "secret")
     with pytest.raises(errors.Misconfigured, match="schema version"):
-        await newer.replace(scopes.SHOP, changed)
-    for one in (again, newer):
-        await one.close()
+        await opened().replace(scopes.SHOP, changed)
 
 
 async def test_present_questions_name_no_collection_of_the_past(server: fake.Server, wired: arango.Store) -> None:
@@ -312,14 +312,13 @@ async def test_present_questions_name_no_collection_of_the_past(server: fake.Ser
     assert named == {"cacme_nodes", "cacme_edges"}
 
 
-async def test_collections_lie_in_a_cluster_as_the_settings_say(server: fake.Server) -> None:
-    wide = arango.Store(server.url, "wire", "root", "secret", cluster=arango.Cluster(3, 2, 1))
-    await wide.replace(scopes.SHOP, made(), fence=1)
+async def test_collections_lie_in_a_cluster_as_the_settings_say(server: fake.Server, opened: Opened) -> None:
+    await opened(cluster=arango.Cluster(3, 2, 1)).replace(scopes.SHOP, made(), fence=1)
     there = server.databases["wire"].properties
     assert there.keys() == {"cacme_nodes", "cacme_edges", "jervis_fences"}
     wanted = {"numberOfShards": 3, "replicationFactor": 2, "writeConcern": 1}
     assert [one | wanted for one in there.values()] == [wanted] * 3
-    safer = arango.Store(server.url, "wire", "root", "secret", cluster=arango.Cluster(5, 3, 2))
+    safer = opened(cluster=arango.Cluster(5, 3, 2))
     await safer.replace(scopes.SHOP, made())
     found = {
         name: (one["numberOfShards"], one["replicationFactor"], one["writeConcern"]) for name, one in there.items()
@@ -328,8 +327,6 @@ async def test_collections_lie_in_a_cluster_as_the_settings_say(server: fake.Ser
     before = len(server.calls)
     await safer.replace(scopes.SHOP, made("u:2"))
     assert [path for _, path, _ in server.calls[before:] if path.startswith("collection")] == [], "asked once"
-    for one in (wide, safer):
-        await one.close()
 
 
 async def test_no_setting_leaves_it_to_the_database(server: fake.Server, wired: arango.Store) -> None:
@@ -338,15 +335,16 @@ async def test_no_setting_leaves_it_to_the_database(server: fake.Server, wired: 
     assert [set(body) & {"numberOfShards", "replicationFactor", "writeConcern"} for body in sent] == [set(), set()]
 
 
-async def test_a_new_index_reaches_clients_that_nobody_writes(server: fake.Server, wired: arango.Store) -> None:
+async def test_a_new_index_reaches_clients_that_nobody_writes(
+    server: fake.Server, wired: arango.Store, opened: Opened
+) -> None:
     """The upkeep of all clients goes over them once an hour."""
     await wired.replace(scopes.SHOP, made())
     there = server.databases["wire"]
     del there.collections["cacme_nodes"].documents["$schema"]
     there.indexes["cacme_nodes"] = []
-    again = arango.Store(server.url, "wire", "root", "secret")
+    again = opened()
     await again.expire("acme", 0)
     assert ["stem"] in [one["fields"] for one in there.indexes["cacme_nodes"]]
     await again.expire("other", 0)
     assert set(there.graphs) == {"cacme_graph"}, "it makes nothing for a client that is not there"
-    await again.close()

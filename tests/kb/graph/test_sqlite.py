@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,56 +17,48 @@ from tests.kb.graph import contract, old_files
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[sqlite.Store]:
-    opened = sqlite.Store(tmp_path / "graph.sqlite")
-    await opened.prepare()
-    yield opened
-    await opened.close()
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "graph.sqlite"
+
+
+@pytest.fixture
+async def store(path: Path) -> AsyncIterator[sqlite.Store]:
+    async with old_files.opened(path) as opened:
+        yield opened
 
 
 class TestSqlite(contract.Contract, contract.History):
     """The contract on a file."""
 
 
-async def test_no_more_is_read_at_a_hub_than_its_bound(tmp_path: Path) -> None:
-    store = sqlite.Store(tmp_path / "graph.sqlite", hub=20)
-    await store.prepare()
-    await contract.check_hub(store)
-    # The most salient are read, visible or not: of the shop's two, the one behind the blog's is not reached.
-    for urn, salience in (("u:behind", 0.0), ("u:before", 1.0)):
-        made = contract.patch(scopes.SHOP, urn, [("n:hub", "to", "n:b")])
-        mentions = tuple(replace(one, salience=salience) for one in made.mentions)
-        await store.replace(scopes.SHOP, replace(made, mentions=mentions))
-    assert [one.chunk_id for one in await store.leads(scopes.SHOP, ["n:hub"])] == [made.chunk_ids[0]]
-    await store.close()
+async def test_no_more_is_read_at_a_hub_than_its_bound(path: Path) -> None:
+    async with old_files.opened(path, hub=20) as store:
+        await contract.check_hub(store)
+        # The most salient are read, visible or not: of the shop's two, the one behind the blog's is not reached.
+        for urn, salience in (("u:behind", 0.0), ("u:before", 1.0)):
+            made = contract.patch(scopes.SHOP, urn, [("n:hub", "to", "n:b")])
+            mentions = tuple(replace(one, salience=salience) for one in made.mentions)
+            await store.replace(scopes.SHOP, replace(made, mentions=mentions))
+        assert [one.chunk_id for one in await store.leads(scopes.SHOP, ["n:hub"])] == [made.chunk_ids[0]]
 
 
-async def test_survives_a_restart(tmp_path: Path) -> None:
-    path = tmp_path / "graph.sqlite"
-    first = sqlite.Store(path)
-    await first.prepare()
-    await first.replace(scopes.SHOP, contract.patch(scopes.SHOP, "u:1", [("n:a", "to", "n:b")]))
-    await first.close()
-    second = sqlite.Store(path)
-    await second.prepare()
-    assert (await second.counts(scopes.SHOP)).edges == 1
-    await second.close()
+async def test_survives_a_restart(path: Path) -> None:
+    async with old_files.opened(path) as first:
+        await contract.put(first, scopes.SHOP, "u:1", [("n:a", "to", "n:b")])
+    async with old_files.opened(path) as second:
+        assert (await second.counts(scopes.SHOP)).edges == 1
 
 
-async def test_what_was_deleted_is_not_in_the_file_any_more(tmp_path: Path) -> None:
-    path, secret = tmp_path / "graph.sqlite", "a-name-that-nobody-else-has"
-    store = sqlite.Store(path)
-    await store.prepare()
+async def test_what_was_deleted_is_not_in_the_file_any_more(path: Path) -> None:
+    secret = "a-name-that-nobody-else-has"
     made = contract.patch(scopes.SHOP, "u:1", [(f"person:{secret}-{n}", "to", "n:b") for n in range(200)])
-    await store.replace(scopes.SHOP, made)
-    await store.replace(scopes.SHOP, contract.patch(scopes.SHOP, "u:2", [("n:a", "to", "n:b")]))
-    await store.close()
-    assert secret.encode() in path.read_bytes()
-    again = sqlite.Store(path)
-    await again.prepare()
-    assert await again.remove(scopes.SHOP, made.document.id)
-    await again.close()
-    assert secret.encode() not in path.read_bytes()
+    async with old_files.opened(path) as store:
+        await store.replace(scopes.SHOP, made)
+        await contract.put(store, scopes.SHOP, "u:2", [("n:a", "to", "n:b")])
+    assert _holds(path, secret)
+    async with old_files.opened(path) as again:
+        assert await again.remove(scopes.SHOP, made.document.id)
+    assert not _holds(path, secret)
 
 
 async def test_a_file_of_version_1_becomes_what_would_be_written_now(tmp_path: Path) -> None:
@@ -74,8 +66,8 @@ async def test_a_file_of_version_1_becomes_what_would_be_written_now(tmp_path: P
     salient = tuple(replace(one, salience=model.salience(made.document.title, one.name)) for one in made.mentions)
     made = replace(made, mentions=salient)
     document, client = made.document, scopes.SHOP.client_id
-    old = tmp_path / "old.sqlite"
-    with sqlite3.connect(old) as connection:
+    old, new = tmp_path / "old.sqlite", tmp_path / "fresh.sqlite"
+    with old_files.connected(old) as connection:
         connection.executescript(old_files.VERSION_1)
         place = (scopes.SHOP.project_id, scopes.SHOP.group_id)
         row = (client, document.id, *place, document.source_urn, document.kind, document.title)
@@ -97,55 +89,36 @@ async def test_a_file_of_version_1_becomes_what_would_be_written_now(tmp_path: P
                 for e in made.evidence
             ],
         )
-    connection.close()
-    migrated, fresh = sqlite.Store(old), sqlite.Store(tmp_path / "fresh.sqlite")
-    for store in (migrated, fresh):
-        await store.prepare()
-    await fresh.replace(scopes.SHOP, made)
-    for statement in ("documents", "chunks", "sentences", "nodes", "mentions", "evidence"):
-        assert _dump(old, statement) == _dump(tmp_path / "fresh.sqlite", statement)
-    assert await migrated.edges(scopes.SHOP) == await fresh.edges(scopes.SHOP)
-    assert await migrated.remove(scopes.SHOP, document.id) is True
-    for store in (migrated, fresh):
-        await store.close()
-    again = sqlite.Store(old)
-    await again.prepare()
-    assert (await again.counts(scopes.SHOP)).documents == 0
-    await again.close()
+    async with old_files.opened(old) as migrated, old_files.opened(new) as fresh:
+        await fresh.replace(scopes.SHOP, made)
+        for table in old_files.TABLES:
+            assert _dump(old, table) == _dump(new, table)
+        assert await migrated.edges(scopes.SHOP) == await fresh.edges(scopes.SHOP)
+        assert await migrated.remove(scopes.SHOP, document.id) is True
+    async with old_files.opened(old) as again:
+        assert (await again.counts(scopes.SHOP)).documents == 0
 
 
-async def test_a_file_of_version_2_gets_the_index_of_sources(tmp_path: Path) -> None:
-    path = tmp_path / "old.sqlite"
-    with sqlite3.connect(path) as connection:
+async def test_a_file_of_version_2_gets_the_index_of_sources(path: Path) -> None:
+    with old_files.connected(path) as connection:
         connection.executescript(statements.SCHEMA.replace("(client, kind, source_urn)", "(client, kind)"))
         connection.execute("PRAGMA user_version = 2")
-    connection.close()
-    store = sqlite.Store(path)
-    await store.prepare()
-    await store.replace(scopes.SHOP, contract.patch(scopes.SHOP, "u:1", [("n:a", "to", "n:b")]))
-    assert [one.source_urn for one in await store.documents(scopes.SHOP, "email", "u:")] == ["u:1"]
-    await store.close()
-    with sqlite3.connect(path) as connection:
-        bound = dict.fromkeys(("client", "kind", "beginning", "last", "after", "project", "grp", "limit"), "")
-        [plan] = connection.execute(f"EXPLAIN QUERY PLAN {statements.DOCUMENTS}", bound).fetchall()
-    connection.close()
-    assert "documents_client (client=? AND kind=? AND source_urn>? AND source_urn<?)" in plan[3]
+    async with old_files.opened(path) as store:
+        await contract.put(store, scopes.SHOP, "u:1", [("n:a", "to", "n:b")])
+        assert [one.source_urn for one in await store.documents(scopes.SHOP, "email", "u:")] == ["u:1"]
+    bound = dict.fromkeys(("client", "kind", "beginning", "last", "after", "project", "grp", "limit"), "")
+    [step] = _plan(path, statements.DOCUMENTS, bound)
+    assert "documents_client (client=? AND kind=? AND source_urn>? AND source_urn<?)" in step
 
 
-async def test_a_file_of_version_3_gets_the_stems_of_names(tmp_path: Path) -> None:
-    path = tmp_path / "old.sqlite"
-    store = sqlite.Store(path)
-    await store.prepare()
-    await store.replace(scopes.SHOP, contract.patch(scopes.SHOP, "u:1", [("person:jana", "to", "n:b")]))
-    await store.close()
+async def test_a_file_of_version_3_gets_the_stems_of_names(path: Path) -> None:
+    async with old_files.opened(path) as store:
+        await contract.put(store, scopes.SHOP, "u:1", [("person:jana", "to", "n:b")])
     fresh = _dump(path, "nodes")
     old_files.without_stems(path)
-    store = sqlite.Store(path)
-    await store.prepare()
-    assert await store.alike(scopes.SHOP, [model.stem_of("person:janou")]) == {
-        model.stem_of("person:janou"): ["person:jana"]
-    }
-    await store.close()
+    stem = model.stem_of("person:janou")
+    async with old_files.opened(path) as store:
+        assert await store.alike(scopes.SHOP, [stem]) == {stem: ["person:jana"]}
     assert _dump(path, "nodes") == fresh
 
 
@@ -164,11 +137,8 @@ async def _migrate(path: Path, batch: int, reported: list[tuple[int, int]], batc
             raise _KilledError
         left = None if left is None else left - 1
 
-    store = sqlite.Store(path, batch=batch, migrated=report)
-    try:
-        await store.prepare()
-    finally:
-        await store.close()
+    async with old_files.opened(path, batch=batch, migrated=report):
+        pass
 
 
 async def test_a_migration_goes_on_after_each_batch_at_which_it_was_killed(tmp_path: Path) -> None:
@@ -193,8 +163,7 @@ async def test_a_migration_goes_on_after_each_batch_at_which_it_was_killed(tmp_p
     assert all(old_files.content(path).values()), "there was something to be compared"
 
 
-async def test_stems_are_filled_in_batches(tmp_path: Path) -> None:
-    path = tmp_path / "old.sqlite"
+async def test_stems_are_filled_in_batches(path: Path) -> None:
     old_files.write(path, 60)
     await _migrate(path, 10_000, [])
     fresh = old_files.content(path)
@@ -209,15 +178,13 @@ async def test_stems_are_filled_in_batches(tmp_path: Path) -> None:
     assert old_files.content(path) == fresh
 
 
-async def test_a_program_of_another_version_does_not_finish_what_this_one_began(tmp_path: Path) -> None:
-    path = tmp_path / "old.sqlite"
+async def test_a_program_of_another_version_does_not_finish_what_this_one_began(path: Path) -> None:
     old_files.write(path, 30)
     with pytest.raises(_KilledError):
         await _migrate(path, 7, [], batches=1)
-    with sqlite3.connect(path) as connection:
+    with old_files.connected(path) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (-1,), "older programs refuse it"
         connection.execute("UPDATE migrating SET by = by + 1")
-    connection.close()
     rest = old_files.rest(path)
     with pytest.raises(errors.Misconfigured, match="migrated from version 1 by a program of version 6") as caught:
         await _migrate(path, 7, [])
@@ -225,50 +192,49 @@ async def test_a_program_of_another_version_does_not_finish_what_this_one_began(
     assert old_files.rest(path) == rest
 
 
-async def test_nothing_stays_in_the_file_of_what_nobody_says_any_more(tmp_path: Path) -> None:
-    path = tmp_path / "graph.sqlite"
-    store = sqlite.Store(path)
-    await store.prepare()
-    await store.replace(scopes.SHOP, contract.patch(scopes.SHOP, "u:1", [("n:a", "to", "n:b")]))
-    await store.replace(scopes.SHOP, contract.patch(scopes.SHOP, "u:2", [("n:a", "to", "n:c")]))
-    await store.replace(scopes.SHOP, contract.patch(scopes.SHOP, "u:1", [("n:a", "to", "n:d")]))
+async def test_nothing_stays_in_the_file_of_what_nobody_says_any_more(path: Path, store: sqlite.Store) -> None:
+    await contract.put(store, scopes.SHOP, "u:1", [("n:a", "to", "n:b")])
+    await contract.put(store, scopes.SHOP, "u:2", [("n:a", "to", "n:c")])
+    await contract.put(store, scopes.SHOP, "u:1", [("n:a", "to", "n:d")])
     assert {row[2] for row in _dump(path, "nodes")} == {"n:a", "n:c", "n:d"}
     for urn in ("u:1", "u:2"):
         assert await store.remove(scopes.SHOP, contract.document(scopes.SHOP, urn).id)
-    for table in ("documents", "chunks", "sentences", "nodes", "mentions", "evidence"):
+    for table in old_files.TABLES:
         assert _dump(path, table) == [], table
-    await store.close()
+
+
+def _holds(path: Path, text: str) -> bool:
+    return text.encode() in path.read_bytes()
 
 
 def _dump(path: Path, table: str) -> list[tuple[object, ...]]:
-    with sqlite3.connect(path) as connection:
-        rows = connection.execute(f"SELECT * FROM {table}").fetchall()
-    connection.close()
-    return sorted(rows, key=repr)
+    with old_files.connected(path) as connection:
+        return sorted(connection.execute(f"SELECT * FROM {table}").fetchall(), key=repr)
 
 
-async def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "graph.sqlite"
-    with sqlite3.connect(path) as connection:
+def _plan(path: Path, statement: str, bound: Mapping[str, object]) -> list[str]:
+    """The steps by which SQLite answers it."""
+    with old_files.connected(path) as connection:
+        return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", bound)]
+
+
+async def test_a_file_of_another_version_is_refused(path: Path) -> None:
+    with old_files.connected(path) as connection:
         connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    store = sqlite.Store(path)
     with pytest.raises(errors.Misconfigured, match="schema version 99") as caught:
-        await store.prepare()
+        async with old_files.opened(path):
+            pass
     assert caught.value.field == "dataDir"
-    await store.close()
 
 
 async def test_a_disk_that_cannot_be_opened_is_away(tmp_path: Path) -> None:
-    store = sqlite.Store(tmp_path / "missing" / "graph.sqlite")
     with pytest.raises(errors.Away, match="disk"):
-        await store.prepare()
-    await store.close()
+        async with old_files.opened(tmp_path / "missing" / "graph.sqlite"):
+            pass
 
 
 async def test_a_failed_replacement_leaves_the_old_state(store: sqlite.Store) -> None:
-    good = contract.patch(scopes.SHOP, "u:1", [("n:a", "to", "n:b")])
-    await store.replace(scopes.SHOP, good)
+    await contract.put(store, scopes.SHOP, "u:1", [("n:a", "to", "n:b")])
     broken = contract.patch(scopes.SHOP, "u:1", [("n:a", "to", "n:c")])
     doubled = type(broken)(broken.document, broken.chunk_ids * 2, broken.mentions, broken.evidence)
     with pytest.raises(sqlite3.IntegrityError):
@@ -276,14 +242,11 @@ async def test_a_failed_replacement_leaves_the_old_state(store: sqlite.Store) ->
     assert [str(proven.edge.target) for proven in await store.edges(scopes.SHOP)] == ["n:b"]
 
 
-async def test_a_file_of_version_3_gets_the_columns_of_versions_and_properties(tmp_path: Path) -> None:
-    path = tmp_path / "old.sqlite"
-    store = sqlite.Store(path)
-    await store.prepare()
+async def test_a_file_of_version_3_gets_the_columns_of_versions_and_properties(path: Path) -> None:
     first = contract.version(scopes.SHOP, [("n:a", "to", "n:b")], 2)
-    await store.replace(scopes.SHOP, first)
-    await store.close()
-    with sqlite3.connect(path) as connection:
+    async with old_files.opened(path) as store:
+        await store.replace(scopes.SHOP, first)
+    with old_files.connected(path) as connection:
         for index in ("documents_past", "nodes_stem", "mentions_given"):
             connection.execute(f"DROP INDEX {index}")
         connection.execute("ALTER TABLE documents DROP COLUMN labels")
@@ -291,47 +254,33 @@ async def test_a_file_of_version_3_gets_the_columns_of_versions_and_properties(t
             for column in columns:
                 connection.execute(f"ALTER TABLE {table} DROP COLUMN {column.split()[0]}")
         connection.execute("PRAGMA user_version = 3")
-    connection.close()
-    again = sqlite.Store(path)
-    await again.prepare()
-    [old] = await again.versions(scopes.SHOP, first.document.id)
-    assert (old.revision, old.document.start_ms) == ("", first.document.observed_ms)
-    second = contract.version(scopes.SHOP, [("n:a", "to", "n:c")], 5, keep=old)
-    await again.replace(scopes.SHOP, second)
-    [then] = await again.relationships(scopes.SHOP, source="n:a", as_of=contract.at(3))
-    assert then.edge == model.Edge("n:a", "to", "n:b")
-    await again.close()
+    async with old_files.opened(path) as again:
+        [old] = await again.versions(scopes.SHOP, first.document.id)
+        assert (old.revision, old.document.start_ms) == ("", first.document.observed_ms)
+        second = contract.version(scopes.SHOP, [("n:a", "to", "n:c")], 5, keep=old)
+        await again.replace(scopes.SHOP, second)
+        [then] = await again.relationships(scopes.SHOP, source="n:a", as_of=contract.at(3))
+        assert then.edge == model.Edge("n:a", "to", "n:b")
 
 
-async def test_a_file_of_version_4_admits_what_it_has_no_labels_of(tmp_path: Path) -> None:
-    path = tmp_path / "old.sqlite"
-    store = sqlite.Store(path)
-    await store.prepare()
+async def test_a_file_of_version_4_admits_what_it_has_no_labels_of(path: Path) -> None:
     made = replace(contract.patch(scopes.SHOP, "u:1", [("n:a", "to", "n:b")]), labels=("team=core",))
-    await store.replace(scopes.SHOP, made)
-    await store.close()
-    with sqlite3.connect(path) as connection:
+    async with old_files.opened(path) as store:
+        await store.replace(scopes.SHOP, made)
+    with old_files.connected(path) as connection:
         connection.execute("ALTER TABLE documents DROP COLUMN labels")
         connection.execute("DROP INDEX mentions_given")
         connection.execute("PRAGMA user_version = 4")
-    connection.close()
-    again = sqlite.Store(path)
-    await again.prepare()
-    web = selection.Selection(labels=(("team=web",),))
-    assert len(await again.leads(scopes.SHOP, ["n:a"], web)) == 1
-    await again.replace(scopes.SHOP, made)
-    assert await again.leads(scopes.SHOP, ["n:a"], web) == []
-    with sqlite3.connect(path) as connection:
-        names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
-    connection.close()
-    assert "mentions_given" in names
-    await again.close()
+    async with old_files.opened(path) as again:
+        web = selection.Selection(labels=(("team=web",),))
+        assert len(await again.leads(scopes.SHOP, ["n:a"], web)) == 1
+        await again.replace(scopes.SHOP, made)
+        assert await again.leads(scopes.SHOP, ["n:a"], web) == []
+        assert "mentions_given" in {row[0] for row in _dump(path, "(SELECT name FROM sqlite_master)")}
 
 
-async def test_present_questions_do_not_read_the_past(tmp_path: Path, effort: instructions.Counter) -> None:
+async def test_present_questions_do_not_read_the_past(effort: instructions.Counter, store: sqlite.Store) -> None:
     """A hub of two hundred old versions costs no more."""
-    store = sqlite.Store(tmp_path / "graph.sqlite")
-    await store.prepare()
     made = contract.version(scopes.SHOP, [("n:hub", "to", "n:b")], 1)
     await store.replace(scopes.SHOP, made)
 
@@ -351,19 +300,13 @@ async def test_present_questions_do_not_read_the_past(tmp_path: Path, effort: in
         await store.replace(scopes.SHOP, replace(made, document=since, keep=kept))
     assert len(await store.versions(scopes.SHOP, made.document.id)) == 201
     assert await effort.least(questions) <= 1.2 * alone
-    await store.close()
 
 
 @pytest.mark.parametrize("statement", [statements.AUDIT_OF, statements.HELD])
 async def test_what_is_looked_up_by_its_id_is_not_searched_among_all_of_its_client(
-    tmp_path: Path, statement: str
+    path: Path, store: sqlite.Store, statement: str
 ) -> None:
-    store = sqlite.Store(tmp_path / "graph.sqlite")
-    await store.prepare()
-    await store.close()
     bound = {"client": "acme", "past": "", "after": 0, "limit": 9, "numbers": "[]", "documents": "[]", "chunks": "[]"}
-    connection = sqlite3.connect(tmp_path / "graph.sqlite")
-    plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", bound)]
-    connection.close()
+    plan = _plan(path, statement, bound)
     assert "SEARCH d USING INTEGER PRIMARY KEY (rowid=?)" in plan
     assert not [step for step in plan if step.startswith(("SCAN d", "SCAN c", "SEARCH d USING INDEX documents_client"))]

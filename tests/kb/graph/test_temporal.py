@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kb.graph import model, temporal
 
 
@@ -14,34 +16,37 @@ def ended(*proofs: model.Said, as_of: int | None = None) -> dict[str, int]:
     return {edge.target: end.at_ms for edge, end in temporal.retired(proofs, as_of_ms=as_of).items()}
 
 
-def test_a_newer_assignee_retires_the_older_one() -> None:
-    assert ended(said("j:1", "assigned_to", "p:a", 10), said("j:1", "assigned_to", "p:b", 20)) == {"p:a": 20}
+ASSIGNED = said("j:1", "assigned_to", "p:a", 10)
 
 
-def test_another_subject_or_relation_retires_nothing() -> None:
-    assert ended(said("j:1", "assigned_to", "p:a", 10), said("j:2", "assigned_to", "p:b", 20)) == {}
-    assert ended(said("j:1", "assigned_to", "p:a", 10), said("j:1", "status", "s:open", 20)) == {}
-    assert ended(said("p:a", "knows", "p:b", 10), said("p:a", "knows", "p:c", 20)) == {}
+def status(name: str, observed: int | None) -> model.Said:
+    return said("j:1", "status", f"s:{name}", observed)
 
 
-def test_what_is_said_again_holds_again() -> None:
-    proofs = [said("j:1", "status", f"s:{name}", at) for name, at in [("open", 1), ("done", 2), ("open", 3)]]
-    assert ended(*proofs) == {"s:done": 3}
+@pytest.mark.parametrize(
+    ("proofs", "ends"),
+    [
+        pytest.param([ASSIGNED, said("j:1", "assigned_to", "p:b", 20)], {"p:a": 20}, id="a newer assignee"),
+        pytest.param([ASSIGNED, said("j:2", "assigned_to", "p:b", 20)], {}, id="another subject"),
+        pytest.param([ASSIGNED, said("j:1", "status", "s:open", 20)], {}, id="another relation"),
+        pytest.param([said("p:a", "knows", "p:b", 10), said("p:a", "knows", "p:c", 20)], {}, id="not functional"),
+        pytest.param([status("open", 1), status("done", 2), status("open", 3)], {"s:done": 3}, id="said again"),
+        pytest.param([status("a", None), status("b", 2)], {}, id="without a time"),
+        pytest.param([status("a", 2), status("b", 2)], {}, id="at one time"),
+    ],
+)
+def test_what_retires_what(proofs: list[model.Said], ends: dict[str, int]) -> None:
+    assert ended(*proofs) == ends
 
 
 def test_it_ends_with_the_first_that_follows() -> None:
-    proofs = [said("j:1", "status", f"s:{name}", at) for name, at in [("open", 1), ("doing", 2), ("done", 3)]]
+    proofs = [status("open", 1), status("doing", 2), status("done", 3)]
     assert ended(*proofs) == {"s:open": 2, "s:doing": 3}
     successors = {edge.target: end.by.target for edge, end in temporal.retired(proofs).items()}
     assert successors == {"s:open": "s:doing", "s:doing": "s:done"}
 
 
-def test_what_has_no_time_neither_retires_nor_is_retired() -> None:
-    assert ended(said("j:1", "status", "s:a", None), said("j:1", "status", "s:b", 2)) == {}
-    assert ended(said("j:1", "status", "s:a", 2), said("j:1", "status", "s:b", 2)) == {}
-
-
 def test_the_past_does_not_know_what_came_later() -> None:
-    proofs = [said("j:1", "status", "s:open", 1), said("j:1", "status", "s:done", 5)]
+    proofs = [status("open", 1), status("done", 5)]
     assert ended(*proofs, as_of=4) == {}
     assert ended(*proofs, as_of=5) == {"s:open": 5}

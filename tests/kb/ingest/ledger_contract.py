@@ -18,6 +18,13 @@ class Ledger(intent.Intents, answers.Shelf, changes.Changes, Protocol):
     """The three ports: a ledger keeps intents, answers and changes."""
 
 
+async def record(ledger: intent.Intents, document_id: str) -> intent.Intent:
+    """What the ledger has of a document that it knows."""
+    found = await ledger.find(document_id)
+    assert found is not None
+    return found[0]
+
+
 class LedgerContract:
     """The meaning of `kb.ingest.intent.Intents`, `kb.reading.answers.Shelf` and `kb.ingest.changes.Changes`."""
 
@@ -45,9 +52,8 @@ class LedgerContract:
         self, ledger: Ledger, clock: clocks.Clock
     ) -> None:
         async def times() -> tuple[int | None, int | None]:
-            found = await ledger.find("d")
-            assert found is not None
-            return found[0].dated_ms, found[0].stored_ms
+            known = await record(ledger, "d")
+            return known.dated_ms, known.stored_ms
 
         await ledger.open("d", scopes.SHOP, "u:1", '{"v": 1}', clock(), dated_ms=1)
         await ledger.open("d", scopes.SHOP, "u:1", '{"v": 1}', clock(), dated_ms=7)
@@ -73,9 +79,8 @@ class LedgerContract:
         assert await times() == (5, None)
 
     async def test_a_stamp_is_that_of_the_version_that_is_stored(self, ledger: Ledger, clock: clocks.Clock) -> None:
-        async def stamp() -> str | None:
-            found = await ledger.find("d")
-            return None if found is None else found[0].stamp
+        async def stamp() -> str:
+            return (await record(ledger, "d")).stamp
 
         await ledger.open("d", scopes.SHOP, "u:1", '{"v": 1}', clock())
         assert await stamp() == ""
@@ -88,7 +93,7 @@ class LedgerContract:
         assert await stamp() == ""
         await ledger.finish("d", clock(), stamp="second")
         await ledger.forget("d")
-        assert await stamp() is None
+        assert await ledger.find("d") is None
 
     async def test_open_records_are_listed_oldest_first(self, ledger: Ledger, clock: clocks.Clock) -> None:
         for name in ("first", "second", "done", "broken"):
@@ -98,7 +103,7 @@ class LedgerContract:
         await ledger.fail("broken", "no way", clock())
         await ledger.interrupt("first", "weaviate is away", clock())
         listed = await ledger.unfinished(before=clock() + timedelta(seconds=1))
-        assert [(record.document_id, record.reason) for record in listed] == [
+        assert [(one.document_id, one.reason) for one in listed] == [
             ("second", ""),
             ("first", "weaviate is away"),
         ]
@@ -146,8 +151,8 @@ class LedgerContract:
             assert await ledger.regroup(moved) == []
             for name, found in before.items():
                 assert found is not None
-                record = replace(found[0], owner=moved) if name.endswith("0") else found[0]
-                assert await ledger.find(name) == (record, found[1])
+                known = replace(found[0], owner=moved) if name.endswith("0") else found[0]
+                assert await ledger.find(name) == (known, found[1])
             seen = await ledger.listed(scopes.make("acme", "neighbour", "wholesale"))
             assert ("open 0" in {one.document_id for one in seen}) == bool(moved.group_id)
         assert (await ledger.open("open 0", moved, "u:0", '{"of": "open"}', clock())).attempts == 2
@@ -187,8 +192,7 @@ class LedgerContract:
         for number in (3, 4):
             clock.advance(hours=1)
             await ledger.keep_answer(f"k{number}", "kb.extract/v1", f"a{number}", scopes.SHOP)
-        kept = [await ledger.answer(f"k{number}", scopes.SHOP) for number in range(5)]
-        assert kept == ["a0", None, None, "a3", "a4"]
+        assert [await ledger.answer(f"k{number}", scopes.SHOP) for number in range(5)] == ["a0", None, None, "a3", "a4"]
 
     async def test_a_refused_request_is_listed_and_displaces_no_accepted_one(
         self, ledger: Ledger, clock: clocks.Clock
@@ -235,7 +239,7 @@ class LedgerContract:
         seen: list[str] = []
         after: intent.Intent | None = None
         while page := await ledger.unfinished(before=clock() + timedelta(seconds=1), after=after, limit=2):
-            seen += [record.document_id for record in page]
+            seen += [one.document_id for one in page]
             after = page[-1]
         assert seen == [f"d{number}" for number in range(7)]
 

@@ -66,8 +66,7 @@ def shown(reply: api.HistoryReply) -> list[tuple[int, str, str]]:
 
 
 async def test_commits_of_a_symbol_are_found_over_a_rename(kb: world.ObservedState, served: client.Client) -> None:
-    reply = await served.git_commits(sent(*STEPS))
-    assert [one.symbols for one in reply.outcomes] == [2, 1, 0, 1]
+    assert [one.symbols for one in (await served.git_commits(sent(*STEPS))).outcomes] == [2, 1, 0, 1]
     await served.code.structure(trees.tree({"app/new.py": THREE}))
     found = await history(served, "side")
     assert shown(found) == [(2, "changed", "app/old.py"), (1, "added", "app/old.py")]
@@ -112,8 +111,7 @@ async def test_contents_are_read_once(kb: world.ObservedState, served: client.Cl
 
     await served.git_commits(sent(*STEPS))
     assert passes() == 1
-    again = await served.git_commits(sent(*STEPS))
-    assert [one.result for one in again.outcomes] == ["Unchanged"] * 4
+    assert [one.result for one in (await served.git_commits(sent(*STEPS))).outcomes] == ["Unchanged"] * 4
     await served.git_commits(sent(*STEPS, branch="next"))
     assert passes() == 1
 

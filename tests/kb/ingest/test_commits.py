@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,10 +12,9 @@ from crds import access
 from kb import api, client, errors, metrics, structure
 from kb.reading import commit as reading
 from kb.upkeep import check
-from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.aliases import memory as aliases_memory
 from tests.kb.http import whole
 
@@ -50,24 +48,27 @@ def sent(*commits: api.Commit, branch: str = "main", **more: Any) -> api.GitComm
 
 
 @pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    held = (memory.Vectors(), memory.Content(), aliases_memory.Registry(clock))
-    async with world.opened(tmp_path, router, clock, meters, *held, max_chars=30_000) as made:
-        yield made
+async def kb(opening: world.Opening, clock: clocks.Clock) -> AsyncIterator[world.ObservedState]:
+    async with opening(aliases=aliases_memory.Registry(clock), max_chars=30_000) as opened:
+        yield opened
 
 
 @pytest.fixture
-async def served(
+async def both(
     kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
     async with whole.over(kb, meters, clock, ingests=True) as pair:
         yield pair
 
 
-async def edges(kb: world.ObservedState) -> set[tuple[str, str, str]]:
-    return {(one.edge.source, one.edge.type, one.edge.target) for one in await kb.graph.edges(scopes.SHOP)}
+@pytest.fixture
+def served(both: tuple[client.Client, httpx.AsyncClient]) -> client.Client:
+    return both[0]
+
+
+@pytest.fixture
+def raw(both: tuple[client.Client, httpx.AsyncClient]) -> httpx.AsyncClient:
+    return both[1]
 
 
 def results(reply: api.GitCommitsReply) -> list[str]:
@@ -105,13 +106,13 @@ def of_all(hash_: str = FIRST) -> set[tuple[str, str, str]]:
 
 
 async def test_a_commit_becomes_nodes_and_edges_without_a_model(
-    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+    kb: world.ObservedState, served: client.Client, fake: process.Fake
 ) -> None:
-    reply = await served[0].git_commits(sent(commit()))
+    reply = await served.git_commits(sent(commit()))
     assert [(one.hash, one.source_urn, one.result, one.chunks) for one in reply.outcomes] == [
         (FIRST, f"git::acme/shop@{FIRST}", "Stored", 1)
     ]
-    assert await edges(kb) == in_branch("main") | of_all()
+    assert await kb.triples() == in_branch("main") | of_all()
     proven = await kb.graph.edges(scopes.SHOP)
     assert all(len(one.evidence_chunk_ids) == 1 for one in proven)
     assert fake.count(path="/api/chat") == 0
@@ -141,19 +142,16 @@ async def test_a_commit_becomes_nodes_and_edges_without_a_model(
     assert "login(user)" in next(iter(stored.values())).text
 
 
-async def test_repeated_it_changes_nothing(
-    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
-) -> None:
+async def test_repeated_it_changes_nothing(kb: world.ObservedState, served: client.Client, fake: process.Fake) -> None:
     asked = sent(commit(), commit(SECOND, message="", files=[]))
-    assert results(await served[0].git_commits(asked)) == ["Stored", "Stored"]
+    assert results(await served.git_commits(asked)) == ["Stored", "Stored"]
     before, count = await kb.state(), fake.count()
-    assert results(await served[0].git_commits(asked)) == ["Unchanged", "Unchanged"]
+    assert results(await served.git_commits(asked)) == ["Unchanged", "Unchanged"]
     assert (await kb.state(), fake.count()) == (before, count)
 
 
-async def test_who_may_see_commits(served: tuple[client.Client, httpx.AsyncClient]) -> None:
+async def test_who_may_see_commits(served: client.Client, raw: httpx.AsyncClient) -> None:
     """Other readers of a known commit are a change, and a branch that has it no more says nothing about them."""
-    raw = served[1]
     members = access.restricted(["group:dev", "user:jana"])
 
     async def sees(*principals: str) -> bool:
@@ -163,78 +161,70 @@ async def test_who_may_see_commits(served: tuple[client.Client, httpx.AsyncClien
         assert answer.status_code == 200
         return FIRST in answer.text
 
-    kb_client = served[0]
-    assert results(await kb_client.git_commits(sent(commit()))) == ["Stored"]
+    assert results(await served.git_commits(sent(commit()))) == ["Stored"]
     assert (await sees(), await sees("group:dev")) == (True, False), "it is not known who may see it"
     unsorted = {"visibility": "Restricted", "principals": list(members.principals[::-1])}
     for told, result in ((unsorted, "Updated"), (unsorted, "Unchanged"), (None, "Unchanged")):
-        assert results(await kb_client.git_commits(sent(commit(), access=told))) == [result]
+        assert results(await served.git_commits(sent(commit(), access=told))) == [result]
     assert (await sees("group:dev"), await sees("user:petr")) == (True, False)
-    assert results(await kb_client.git_commits(sent(commit(), branch="next"))) == ["Updated"]
-    removed = sent(branch="next", removed=[FIRST])
-    assert results(await kb_client.git_commits(removed)) == ["Removed"]
+    assert results(await served.git_commits(sent(commit(), branch="next"))) == ["Updated"]
+    assert results(await served.git_commits(sent(branch="next", removed=[FIRST]))) == ["Removed"]
     assert (await sees("group:dev"), await sees("user:petr")) == (True, False)
-    assert results(await kb_client.git_commits(sent(commit(), access={"visibility": "Public"}))) == ["Updated"]
+    assert results(await served.git_commits(sent(commit(), access={"visibility": "Public"}))) == ["Updated"]
     assert await sees("user:petr")
 
 
-async def test_a_forgotten_commit_leaves_nothing(
-    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient]
-) -> None:
+async def test_a_forgotten_commit_leaves_nothing(kb: world.ObservedState, served: client.Client) -> None:
     empty = await kb.state()
-    await served[0].git_commits(sent(commit(diff="x = 1\n" * 3000)))
+    await served.git_commits(sent(commit(diff="x = 1\n" * 3000)))
     assert await kb.state() != empty
-    await served[0].forget(scopes.SHOP, f"git::acme/shop@{FIRST}")
+    await served.forget(scopes.SHOP, f"git::acme/shop@{FIRST}")
     assert await kb.state() == empty
 
 
 async def test_a_commit_stays_while_one_branch_has_it(
-    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+    kb: world.ObservedState, served: client.Client, fake: process.Fake
 ) -> None:
-    kb_client = served[0]
-    await kb_client.git_commits(sent(commit()))
+    await served.git_commits(sent(commit()))
     alone, count = await kb.state(), fake.count()
-    assert results(await kb_client.git_commits(sent(commit(), branch="feature/x"))) == ["Updated"]
+    assert results(await served.git_commits(sent(commit(), branch="feature/x"))) == ["Updated"]
     assert fake.count() == count, "its text is embedded once, whatever branches have it"
-    assert await edges(kb) == in_branch("main") | in_branch("feature/x") | of_all()
-    assert results(await kb_client.git_commits(sent(commit()))) == ["Unchanged"]
-    assert results(await kb_client.git_commits(sent(branch="feature/x", removed=[FIRST, SECOND]))) == [
+    assert await kb.triples() == in_branch("main") | in_branch("feature/x") | of_all()
+    assert results(await served.git_commits(sent(commit()))) == ["Unchanged"]
+    assert results(await served.git_commits(sent(branch="feature/x", removed=[FIRST, SECOND]))) == [
         "Removed",
         "Absent",
     ]
     assert await kb.state() == alone
-    assert results(await kb_client.git_commits(sent(branch="feature/x", removed=[FIRST]))) == ["Absent"]
-    await kb_client.git_commits(sent(commit(), branch="feature/x"))
-    assert results(await kb_client.git_commits(sent(removed=[FIRST]))) == ["Removed"]
-    assert await edges(kb) == in_branch("feature/x") | of_all()
-    found = await kb.graph.nodes(scopes.SHOP, keys=[f"commit::{FIRST}::shop"])
-    assert found[0].properties["branch"] == "feature/x"
-    assert results(await kb_client.git_commits(sent(branch="feature/x", removed=[FIRST]))) == ["Forgotten"]
+    assert results(await served.git_commits(sent(branch="feature/x", removed=[FIRST]))) == ["Absent"]
+    await served.git_commits(sent(commit(), branch="feature/x"))
+    assert results(await served.git_commits(sent(removed=[FIRST]))) == ["Removed"]
+    assert await kb.triples() == in_branch("feature/x") | of_all()
+    assert (await kb.graph.nodes(scopes.SHOP, keys=[f"commit::{FIRST}::shop"]))[0].properties["branch"] == "feature/x"
+    assert results(await served.git_commits(sent(branch="feature/x", removed=[FIRST]))) == ["Forgotten"]
     assert (await kb.graph.counts(scopes.SHOP)).mentions == 0
 
 
-async def test_each_commit_has_an_outcome_of_its_own(
-    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient], meters: metrics.Metrics
-) -> None:
-    reply = await served[0].git_commits(sent(commit(diff="x = 1\n" * 6000), commit(SECOND)))
+async def test_each_commit_has_an_outcome_of_its_own(kb: world.ObservedState, served: client.Client) -> None:
+    reply = await served.git_commits(sent(commit(diff="x = 1\n" * 6000), commit(SECOND)))
     assert results(reply) == ["Failed", "Stored"]
     problem = reply.outcomes[0].problem
     assert problem is not None
     assert (problem.code, problem.field, reply.outcomes[0].retryable) == ("too_large", "content", False)
-    assert await edges(kb) == in_branch("main", SECOND) | of_all(SECOND)
-    counted = {name: meters.commits.labels(name)._value.get() for name in ("stored", "failed")}
+    assert await kb.triples() == in_branch("main", SECOND) | of_all(SECOND)
+    counted = {name: kb.meters.commits.labels(name)._value.get() for name in ("stored", "failed")}
     assert counted == {"stored": 1, "failed": 1}
 
 
 async def test_where_nothing_can_be_stored_the_request_can_be_repeated(
-    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+    kb: world.ObservedState, served: client.Client, fake: process.Fake
 ) -> None:
     fake.set_faults([{"match": {"path": "/api/embed"}, "status": {"code": 503, "message": "away"}}])
     with pytest.raises(client.Unavailable):
-        await served[0].git_commits(sent(commit(), commit(SECOND)))
+        await served.git_commits(sent(commit(), commit(SECOND)))
     assert (await kb.graph.counts(scopes.SHOP)).documents == 0
     fake.set_faults([])
-    assert results(await served[0].git_commits(sent(commit(), commit(SECOND)))) == ["Stored", "Stored"]
+    assert results(await served.git_commits(sent(commit(), commit(SECOND)))) == ["Stored", "Stored"]
 
 
 @pytest.mark.parametrize(
@@ -248,37 +238,34 @@ async def test_where_nothing_can_be_stored_the_request_can_be_repeated(
     ],
 )
 async def test_a_wrong_request_names_the_field(
-    served: tuple[client.Client, httpx.AsyncClient], change: dict[str, Any], field: str | None
+    raw: httpx.AsyncClient, change: dict[str, Any], field: str | None
 ) -> None:
     asked = sent(commit()).model_dump(mode="json", by_alias=True) | change
-    answer = await served[1].post("/api/v1/ingest/git-commits", json=asked)
+    answer = await raw.post("/api/v1/ingest/git-commits", json=asked)
     assert (answer.status_code, answer.json()["error"].get("field")) == (422, field)
 
 
-async def test_the_stores_agree_and_no_rule_is_passed_over(
-    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient]
-) -> None:
+async def test_the_stores_agree_and_no_rule_is_passed_over(kb: world.ObservedState, served: client.Client) -> None:
     async def findings() -> Sequence[object]:
         return (await check.Checker(kb.graph, kb.vectors, kb.ledger.working).look("acme")).findings
 
-    await served[0].git_commits(sent(commit(diff="x = 1\n" * 3000), commit(SECOND)))
+    await served.git_commits(sent(commit(diff="x = 1\n" * 3000), commit(SECOND)))
     assert await findings() == []
-    await served[0].git_commits(sent(commit(diff="x = 1\n" * 3000), branch="feature/x"))
+    await served.git_commits(sent(commit(diff="x = 1\n" * 3000), branch="feature/x"))
     assert await findings() == []
-    await served[0].git_commits(sent(removed=[FIRST]))
+    await served.git_commits(sent(removed=[FIRST]))
     assert await findings() == []
 
 
 async def test_names_that_are_merged_are_woven_in_without_a_model(
-    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+    kb: world.ObservedState, served: client.Client, fake: process.Fake
 ) -> None:
-    await served[0].git_commits(sent(commit()))
+    await served.git_commits(sent(commit()))
     await kb.merger.merge(scopes.SHOP, "user:jana@acme.com", "user:jana@acme.example", "Jana")
-    while await kb.workers.step():
-        pass
+    await kb.worked()
     expected = in_branch("main") | of_all()
     expected.remove((f"commit::{FIRST}::shop", "authored_by", "user:jana@acme.com"))
-    assert await edges(kb) == expected | {(f"commit::{FIRST}::shop", "authored_by", "user:jana@acme.example")}
+    assert await kb.triples() == expected | {(f"commit::{FIRST}::shop", "authored_by", "user:jana@acme.example")}
     assert fake.count(path="/api/chat") == 0
 
 
@@ -305,20 +292,20 @@ def test_issues_of_a_message(message: str, found: set[tuple[str, str]]) -> None:
 
 @pytest.mark.parametrize("name", ["", "...", "//x", "Ann\u200b Meyer", "user:user"])
 async def test_strange_authors_and_long_paths_cost_nothing_but_themselves(
-    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient], name: str
+    kb: world.ObservedState, served: client.Client, name: str
 ) -> None:
     files = [{"path": "p/" * 500 + "x.py", "status": "R", "oldPath": "q" * 1024}]
     odd = commit(author={"name": name}, files=files, message="\n", diff="", parents=[FIRST])
-    assert results(await served[0].git_commits(sent(odd, branch="b" * 255))) == ["Stored"]
-    assert results(await served[0].git_commits(sent(removed=[FIRST], branch="b" * 255))) == ["Forgotten"]
+    assert results(await served.git_commits(sent(odd, branch="b" * 255))) == ["Stored"]
+    assert results(await served.git_commits(sent(removed=[FIRST], branch="b" * 255))) == ["Forgotten"]
 
 
 async def test_a_commit_of_many_branches_and_files_stays_within_bounds(
-    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient]
+    kb: world.ObservedState, served: client.Client
 ) -> None:
     files = [{"path": f"f{number}.py", "status": "M"} for number in range(1000)]
     for name in "abcd":
-        reply = await served[0].git_commits(sent(commit(files=files), branch=name))
+        reply = await served.git_commits(sent(commit(files=files), branch=name))
     assert [(one.result, one.edges, one.omitted) for one in reply.outcomes] == [("Updated", 3000 + 2 * 4 + 5, 1000)]
     with pytest.raises(errors.Invalid, match="branches"):
         reading.document(sent(commit()), commit(), [f"b{number}" for number in range(1001)], {})

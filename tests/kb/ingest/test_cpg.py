@@ -93,8 +93,7 @@ async def test_after_a_commit_it_counts_for_the_files_that_stayed_as_after_a_reb
     assert (MAIN, "calls", AREA) in joerns(await rows(kb)), "the content that was analysed is back"
     await served.code.structure(trees.tree(changed, commit=B))
     assert await rows(kb) == incremental
-    asked = api.Callers(scope=scopes.SHOP, symbol="squared")
-    assert (await served.code.callers(asked)).coverage.analysed == A
+    assert (await served.code.callers(api.Callers(scope=scopes.SHOP, symbol="squared"))).coverage.analysed == A
 
 
 async def test_it_is_refused_for_another_commit_than_the_one_that_is_known(served: client.Client) -> None:

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from crds import scope
-from kb import api, metrics
-from router import client as router_client
+from kb import api
 from tests.fakes.ollama import process
-from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.reading.test_likeness import EN, mail
 
 AT = datetime(2026, 3, 2, 9, tzinfo=UTC)
-
-
-@pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
-        yield made
 
 
 def sent(number: int, text: str = EN, owner: scope.Scope = scopes.SHOP, **more: Any) -> api.IngestRequest:
@@ -96,5 +84,4 @@ async def test_another_client_another_day_and_an_earlier_one_are_not(
 
 async def test_within_its_group_a_project_sees_what_another_one_has(kb: world.ObservedState) -> None:
     await kb.ingest(sent(1))
-    reply = await kb.ingest(sent(2, owner=scopes.TILL))
-    assert reply.duplicate is not None
+    assert (await kb.ingest(sent(2, owner=scopes.TILL))).duplicate is not None

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kb import api, errors, identity, metrics, selection
+from kb import api, errors, identity, selection
 from kb.graph import model
 from kb.ingest import history
 from kb.upkeep import check
 from kb.upkeep import history as upkeep
-from router import client as router_client
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
 
@@ -28,10 +27,8 @@ def ticket(name: str, at: datetime | None, *, urn: str = "jira::JERV-1") -> api.
 
 
 @pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content(), versions=2) as made:
+async def kb(opening: world.Opening) -> AsyncIterator[world.ObservedState]:
+    async with opening(versions=2) as made:
         yield made
 
 
@@ -55,8 +52,7 @@ async def test_a_ticket_that_was_updated_is_answered_as_it_was(kb: world.Observe
     assert "jana" not in now.content
     assert (await kb.ask("Who works on the login bug?", as_of=day(1))).items == []
     assert (await assignee(kb, day(3)), await assignee(kb, None)) == (["user:jana"], ["user:petr"])
-    look = await check.Checker(kb.graph, kb.vectors, kb.ledger.working).look("acme")
-    assert look.findings == []
+    assert (await check.Checker(kb.graph, kb.vectors, kb.ledger.working).look("acme")).findings == []
 
 
 async def test_the_same_document_again_makes_no_version(kb: world.ObservedState, clock: clocks.Clock) -> None:
@@ -68,45 +64,37 @@ async def test_the_same_document_again_makes_no_version(kb: world.ObservedState,
     assert await kb.graph.versions(scopes.SHOP, once[0].id) == once
 
 
-async def test_a_document_without_a_time_changes_when_it_is_ingested(
-    kb: world.ObservedState, clock: clocks.Clock
-) -> None:
+async def test_a_document_without_a_time_changes_when_it_is_ingested(kb: world.ObservedState) -> None:
     await kb.ingest(ticket("jana", None))
-    clock.advance(hours=1)
-    turn = clock()
+    kb.clock.advance(hours=1)
+    turn = kb.clock()
     await kb.ingest(ticket("petr", None))
     before = turn - timedelta(seconds=1)
     assert (await assignee(kb, before), await assignee(kb, turn)) == (["user:jana"], ["user:petr"])
     assert len((await kb.ask("Who works on the login bug?", as_of=before)).items) == 1
 
 
-async def test_the_oldest_versions_of_a_document_go_and_those_of_long_ago(
-    kb: world.ObservedState, clock: clocks.Clock, meters: metrics.Metrics
-) -> None:
+async def test_the_oldest_versions_of_a_document_go_and_those_of_long_ago(kb: world.ObservedState) -> None:
     for number, name in ((2, "jana"), (3, "petr"), (4, "iva"), (5, "ota")):
         await kb.ingest(ticket(name, day(number)))
         await kb.ingest(ticket(name, day(number)))
     listed = await kb.graph.versions(scopes.SHOP, identity.document(scopes.SHOP, "jira::JERV-1"))
     assert [one.document.until_ms for one in listed] == [None, *(selection.millis(day(number)) for number in (5, 4))]
     assert (await assignee(kb, day(2)), await assignee(kb, day(3))) == ([], ["user:petr"])
-    clock.advance(days=30)
-    age = clock() - day(4)
-    keeper = upkeep.Keeper(kb.graph, kb.vectors, meters, clock, keep=age - timedelta(hours=1))
-    assert await keeper.sweep() == 1
+    kb.clock.advance(days=30)
+    age = kb.clock() - day(4)
+    assert await upkeep.Keeper(kb.graph, kb.vectors, kb.meters, kb.clock, keep=age - timedelta(hours=1)).sweep() == 1
     assert (await assignee(kb, day(3)), await assignee(kb, day(4))) == ([], ["user:iva"])
-    assert meters.registry.get_sample_value("jervis_kb_expired_versions_total") == 1
-    look = await check.Checker(kb.graph, kb.vectors, kb.ledger.working).look("acme")
-    assert look.findings == []
+    assert kb.meters.registry.get_sample_value("jervis_kb_expired_versions_total") == 1
+    assert (await check.Checker(kb.graph, kb.vectors, kb.ledger.working).look("acme")).findings == []
 
 
-async def test_without_a_history_an_update_replaces_and_nothing_is_kept(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> None:
+async def test_without_a_history_an_update_replaces_and_nothing_is_kept(opening: world.Opening) -> None:
     stores = (memory.Vectors(), memory.Content())
-    async with world.opened(tmp_path, router, clock, meters, *stores, versions=2) as before:
+    async with opening(*stores, versions=2) as before:
         await before.ingest(ticket("jana", day(2)))
         await before.ingest(ticket("petr", day(5)))
-    async with world.opened(tmp_path, router, clock, meters, *stores, versions=0) as kb:
+    async with opening(*stores, versions=0) as kb:
         # What was kept before the setting was changed goes with the next ingest, or with the keeper.
         await kb.ingest(ticket("iva", day(7)))
         assert (await assignee(kb, day(6)), await assignee(kb, None)) == ([], ["user:iva"])
@@ -127,8 +115,7 @@ async def test_a_document_that_is_forgotten_takes_its_past_along(kb: world.Obser
 
 @pytest.mark.parametrize("step", range(12))
 async def test_an_update_that_breaks_off_anywhere_ends_in_the_same_past(kb: world.ObservedState, step: int) -> None:
-    store = kb.vectors
-    assert isinstance(store, memory.Vectors)
+    store: Any = kb.vectors
     await kb.ingest(ticket("jana", day(2)))
     store.switch.fail_after = step
     try:
@@ -139,8 +126,7 @@ async def test_an_update_that_breaks_off_anywhere_ends_in_the_same_past(kb: worl
     store.switch.fail_after = None
     assert (await assignee(kb, day(3)), await assignee(kb, None)) == (["user:jana"], ["user:petr"])
     assert len((await kb.ask("Who works on the login bug?", as_of=day(3))).items) == 1
-    look = await check.Checker(kb.graph, kb.vectors, kb.ledger.working).look("acme")
-    assert look.findings == []
+    assert (await check.Checker(kb.graph, kb.vectors, kb.ledger.working).look("acme")).findings == []
 
 
 def version(revision: str, observed: int | None, since: int | None = None) -> model.Version:

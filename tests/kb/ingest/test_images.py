@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +11,9 @@ from clients import http as outward
 from crds import errors as root
 from crds.priority import Priority
 from hack import drawing
-from kb import api, metrics
+from kb import api
 from kb.files import tika
 from kb.ingest import images, intent
-from router import client as router_client
 from tests.clients import servers
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
@@ -33,14 +29,6 @@ TICKET = (
 SHOT = drawing.picture(TICKET)
 PUMP = drawing.picture("The pump P-17 leaks since Tuesday.\n" + "The valve is closed. " * 3)
 URN = "email::<m1@acme.com>"
-
-
-@pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
-        yield made
 
 
 def request(text: str, **more: Any) -> api.IngestRequest:
@@ -126,16 +114,15 @@ async def test_the_queue_looks_at_them_later(kb: world.ObservedState, fake: proc
     fake.forget()
     reply = await kb.pipeline.index(request(making.pictures(SHOT)), Priority.P3)
     assert (reply.queued, fake.count(tag="kb.describe/v1"), await attached(kb)) == (True, 0, [])
-    await _work_off(kb)
+    await kb.worked()
     [urn] = await attached(kb)
     assert "~inside-" in urn
     assert fake.count(tag="kb.describe/v1") == 1
     assert (await kb.ask("NullPointerException", kinds=[api.ATTACHMENT])).items
     await kb.ingest(request(making.pictures(SHOT)))
     assert await attached(kb) == [urn]
-    again = await kb.pipeline.index(request(making.pictures(SHOT)), Priority.P3)
-    assert again.queued
-    await _work_off(kb)
+    assert (await kb.pipeline.index(request(making.pictures(SHOT)), Priority.P3)).queued
+    await kb.worked()
     assert await attached(kb) == [urn]
     assert fake.count(tag="kb.describe/v1") == 1
 
@@ -169,31 +156,26 @@ async def test_what_is_left_out_is_said(kb: world.ObservedState) -> None:
 
 
 async def test_stopped_before_each_call_of_a_store_it_ends_as_if_it_had_not_been(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics, fake: process.Fake
+    opening: world.Opening, clock: clocks.Clock, fake: process.Fake
 ) -> None:
     vectors, content = memory.Vectors(), memory.Content()
-
-    def opened(name: str, store: memory.Vectors) -> AbstractAsyncContextManager[world.ObservedState]:
-        (tmp_path / name).mkdir(exist_ok=True)
-        return world.opened(tmp_path / name, router, clock, meters, store, content)
-
     sent = request(making.pictures(SHOT, PUMP))
-    async with opened("alone", memory.Vectors()) as alone:
+    async with opening(content_store=content, within="alone") as alone:
         await alone.ingest(sent)
-        await _work_off(alone)
+        await alone.worked()
         expected = await alone.state()
     looked = fake.count(tag="kb.describe/v1")
     for stop in range(60):
         vectors.switch.fail_after = stop
-        async with opened("stopped", vectors) as kb:
+        async with opening(vectors, content, within="stopped") as kb:
             with contextlib.suppress(root.Operational):
                 await kb.ingest(sent)
-                await _work_off(kb)
+                await kb.worked()
                 if await kb.ledger.count() == {intent.State.FINISHED: 3}:
                     vectors.switch.fail_after = None
                     # Jobs that were postponed.
                     clock.advance(hours=1)
-                    await _work_off(kb)
+                    await kb.worked()
                     assert await kb.state() == expected
                     break
     else:
@@ -203,16 +185,9 @@ async def test_stopped_before_each_call_of_a_store_it_ends_as_if_it_had_not_been
     assert fake.count(tag="kb.describe/v1") == looked * 2
 
 
-async def _work_off(kb: world.ObservedState) -> None:
-    while await kb.workers.step() is not None:
-        pass
-
-
 @pytest.mark.services
 @pytest.mark.parametrize("kind", ["mail", "page"])
-async def test_images_in_an_uploaded_mail_or_page(
-    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, fake: process.Fake, kind: str
-) -> None:
+async def test_images_in_an_uploaded_mail_or_page(kb: world.ObservedState, fake: process.Fake, kind: str) -> None:
     page = f'<!doctype html><html><body><p>The pump.</p><img src="{uri(PUMP)}"></body></html>'
     raw = (page if kind == "page" else making.pictures(PUMP)).encode()
     kept = await kb.content.save(scopes.SHOP, raw, "application/octet-stream")
@@ -221,7 +196,7 @@ async def test_images_in_an_uploaded_mail_or_page(
     before = await kb.state()
     async with outward.client(tls=servers.TLS) as http:
         parser = tika.Tika(conftest.required("JERVIS_TEST_TIKA_URL"), http)
-        async with whole.over(kb, meters, clock, parser=parser) as (typed, _):
+        async with whole.over(kb, kb.meters, kb.clock, parser=parser) as (typed, _):
             reply = await typed.learning.attachment(draft)
             [one] = reply.images
             assert one.source_urn == api.attachment_urn(api.attachment_urn(URN, "forwarded"), one.name)

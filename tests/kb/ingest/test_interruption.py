@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import shutil
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,6 @@ from kb import errors, metrics
 from kb.ingest import intent
 from kb.queue import job
 from kb.vectors import embedding
-from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
@@ -24,12 +22,10 @@ OLD = "Zdenek Veverka wrote Oldthing.java for Initech."
 NEW = world.LONG
 
 
-async def reference(
-    path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> tuple[object, int]:
+async def reference(opening: world.Opening) -> tuple[object, int]:
     """The state after an uninterrupted replacement, and how often it calls the vector store."""
     vectors = memory.Vectors()
-    async with world.opened(path, router, clock, meters, vectors, memory.Content(), chunk_chars=900) as kb:
+    async with opening(vectors, within="reference", chunk_chars=900) as kb:
         await kb.ingest(world.request(OLD))
         before = len(vectors.switch.calls)
         await kb.ingest(world.request(NEW))
@@ -38,20 +34,21 @@ async def reference(
 
 
 async def test_stopped_before_each_call_of_the_vector_store_and_resumed_after_a_restart(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics, fake: process.Fake
+    opening: world.Opening, clock: clocks.Clock, fake: process.Fake
 ) -> None:
-    expected, calls = await reference(_folder(tmp_path, "reference"), router, clock, meters)
-    before, old = _folder(tmp_path, "before"), memory.Vectors()
-    async with world.opened(before, router, clock, meters, old, memory.Content(), chunk_chars=900) as kb:
+    expected, calls = await reference(opening)
+    old = memory.Vectors()
+    async with opening(old, within="before", chunk_chars=900) as kb:
         await kb.ingest(world.request(OLD))
     # Every boundary at the ends, and every seventh call in the long middle of identical puts.
     stops = sorted({*range(4), *range(4, calls, 7), *range(calls - 3, calls)})
     assert len(stops) > 8
     for stop in stops:
         # The world in which the old document is known, as its files and its vectors were left.
-        path = Path(shutil.copytree(before, tmp_path / f"stop{stop}"))
+        name = f"stop{stop}"
+        shutil.copytree(opening.path / "before", opening.path / name)
         vectors, content = copy.deepcopy(old), memory.Content()
-        async with world.opened(path, router, clock, meters, vectors, content, chunk_chars=900) as kb:
+        async with opening(vectors, content, within=name, chunk_chars=900) as kb:
             vectors.switch.fail_after = stop
             with pytest.raises(errors.Away):
                 await kb.ingest(world.request(NEW))
@@ -63,7 +60,7 @@ async def test_stopped_before_each_call_of_the_vector_store_and_resumed_after_a_
             assert shown == ({"new"} if committed else {"old"})
             assert await kb.ledger.count() == {intent.State.OPEN: 1}
         extractions = fake.count(tag="kb.extract/v1")
-        async with world.opened(path, router, clock, meters, vectors, content, chunk_chars=900) as kb:
+        async with opening(vectors, content, within=name, chunk_chars=900) as kb:
             assert await kb.recovery.sweep(before=clock() + timedelta(seconds=1)) == 1
             assert await kb.state() == expected
             assert await kb.ledger.count() == {intent.State.FINISHED: 1}
@@ -71,12 +68,12 @@ async def test_stopped_before_each_call_of_the_vector_store_and_resumed_after_a_
 
 
 async def test_a_long_document_is_embedded_and_stored_slice_by_slice(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics, fake: process.Fake
+    opening: world.Opening, meters: metrics.Metrics, fake: process.Fake
 ) -> None:
     text = "\n\n".join(f"Paragraph {number} goes on. " + "Filler follows here. " * 23 for number in range(140))
     fake.set_faults([{"match": {"path": "/api/embed", "body": "Paragraph 135 "}, "status": {"code": 503}}])
     vectors = memory.Vectors()
-    async with world.opened(tmp_path, router, clock, meters, vectors, memory.Content(), chunk_chars=900) as kb:
+    async with opening(vectors, chunk_chars=900) as kb:
         with pytest.raises(root.Operational):
             await kb.pipeline.index(world.request(text), Priority.P3)
         assert sorted(chunk.ordinal for _, chunk, _ in vectors._chunks.values()) == list(range(embedding.SLICE))
@@ -91,10 +88,10 @@ async def test_a_long_document_is_embedded_and_stored_slice_by_slice(
 
 
 async def test_models_that_fail_midway_are_asked_only_for_what_is_missing(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics, fake: process.Fake
+    opening: world.Opening, fake: process.Fake
 ) -> None:
     fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "nth": 3, "status": {"code": 503, "retryAfter": 7}}])
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content(), chunk_chars=900) as kb:
+    async with opening(chunk_chars=900) as kb:
         with pytest.raises(root.Operational) as caught:
             await kb.ingest(world.request(NEW))
         assert caught.value.retry_after == 7
@@ -107,13 +104,12 @@ async def test_models_that_fail_midway_are_asked_only_for_what_is_missing(
 
 
 async def test_recovery_leaves_alone_what_somebody_works_on_and_what_cannot_succeed(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+    opening: world.Opening, clock: clocks.Clock, meters: metrics.Metrics
 ) -> None:
     vectors = memory.Vectors()
-    async with world.opened(tmp_path, router, clock, meters, vectors, memory.Content()) as kb:
+    async with opening(vectors) as kb:
+        await world.broken_off(kb, kb.ingest(world.request()))
         vectors.switch.away = True
-        with pytest.raises(errors.Away):
-            await kb.ingest(world.request())
         assert await kb.recovery.sweep(before=clock() - timedelta(seconds=120)) == 0
         clock.advance(seconds=300)
         assert await kb.recovery.sweep(before=clock()) == 0  # still away: stays open
@@ -126,59 +122,31 @@ async def test_recovery_leaves_alone_what_somebody_works_on_and_what_cannot_succ
         assert meters.registry.get_sample_value("jervis_kb_failed_documents") == 1
 
 
-async def test_jobs_that_wait_do_not_hide_what_nothing_else_will_finish(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> None:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as kb:
-        for number in range(101):
-            name = f"waits{number}"
-            await kb.ledger.open(name, scopes.SHOP, f"u:{name}", "{}", clock())
-            await kb.queue.put(name, scopes.SHOP, f"u:{name}", "email", job.Action.EXTRACT, Priority.P3, "{}")
-        vectors = kb.vectors
-        assert isinstance(vectors, memory.Vectors)
-        vectors.switch.away = True
-        clock.advance(seconds=1)
-        with pytest.raises(errors.Away):
-            await kb.ingest(world.request())
-        vectors.switch.away = False
-        clock.advance(seconds=1)
-        assert await kb.recovery.sweep(before=clock()) == 1
-        assert (await kb.ask("login bug")).items != []
+async def test_jobs_that_wait_do_not_hide_what_nothing_else_will_finish(kb: world.ObservedState) -> None:
+    for number in range(101):
+        name = f"waits{number}"
+        await kb.ledger.open(name, scopes.SHOP, f"u:{name}", "{}", kb.clock())
+        await kb.queue.put(name, scopes.SHOP, f"u:{name}", "email", job.Action.EXTRACT, Priority.P3, "{}")
+    kb.clock.advance(seconds=1)
+    await world.broken_off(kb, kb.ingest(world.request()))
+    kb.clock.advance(seconds=1)
+    assert await kb.recovery.sweep(before=kb.clock()) == 1
+    assert (await kb.ask("login bug")).items != []
 
 
-async def test_a_content_that_has_gone_ends_the_waiting(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+@pytest.mark.parametrize("gone", [False, True])
+async def test_a_content_store_that_is_away_keeps_the_intent_open_until_it_is_back_or_the_content_has_gone(
+    opening: world.Opening, clock: clocks.Clock, gone: bool
 ) -> None:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as kb:
-        content = kb.content
-        assert isinstance(content, memory.Content)
+    content = memory.Content()
+    async with opening(content_store=content) as kb:
         kept = await content.save(scopes.SHOP, world.MAIL.encode(), "text/plain")
-        content.switch.away = True
-        with pytest.raises(errors.Away):
-            await kb.ingest(world.request(content=None, content_ref=kept))
-        content.switch.away = False
-        content.lose(kept.key)
+        await content.switch.refuse(kb.ingest(world.request(content=None, content_ref=kept)))
         clock.advance(seconds=1)
+        if not gone:
+            assert await kb.recovery.sweep(before=clock()) == 1
+            return
+        content.lose(kept.key)
         assert await kb.recovery.sweep(before=clock()) == 0
         [failed] = await kb.ledger.failed(scopes.SHOP, limit=5)
         assert (failed.recorded, "no content" in failed.reason) == (True, True)
-
-
-async def test_a_content_store_that_is_away_keeps_the_intent_open(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> None:
-    content = memory.Content()
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), content) as kb:
-        kept = await content.save(scopes.SHOP, world.MAIL.encode(), "text/plain")
-        content.switch.away = True
-        with pytest.raises(errors.Away, match="mongodb"):
-            await kb.ingest(world.request(content=None, content_ref=kept))
-        content.switch.away = False
-        clock.advance(seconds=1)
-        assert await kb.recovery.sweep(before=clock()) == 1
-
-
-def _folder(parent: Path, name: str) -> Path:
-    made = parent / name
-    made.mkdir()
-    return made

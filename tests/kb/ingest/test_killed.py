@@ -11,14 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from kb import metrics
 from kb.ingest import intent
 from kb.vectors import weaviate
-from router import client as router_client
 from tests import thorough
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import conftest, memory, scopes, world
+from tests.kb import memory, scopes, world
 from tests.kb.ingest import victim
 
 pytestmark = pytest.mark.services
@@ -28,35 +26,26 @@ NEW = world.LONG[:1500]
 
 
 async def test_killed_before_each_call_and_resumed_by_the_next_process(
-    tmp_path: Path,
-    router: router_client.Client,
+    opening: world.Opening,
     clock: clocks.Clock,
-    meters: metrics.Metrics,
     fake: process.Fake,
     weaviate_store: weaviate.Store,
+    weaviate_server: tuple[str, int],
     weaviate_index: str,
 ) -> None:
-    place = {
-        "weaviate": conftest.required("JERVIS_TEST_WEAVIATE_URL"),
-        "grpc": int(conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")),
-        "index": weaviate_index,
-        "ollama": fake.url,
-    }
+    url, port = weaviate_server
+    place = {"weaviate": url, "grpc": port, "index": weaviate_index, "ollama": fake.url}
     stores = (weaviate_store, memory.Content())
 
-    def folder(name: str) -> Path:
-        made = tmp_path / name
-        made.mkdir()
-        return made
-
     # What an undisturbed replacement leaves, how many calls it makes, and how many of them ask about passages.
-    async with world.opened(folder("before"), router, clock, meters, *stores, chunk_chars=900) as kb:
+    async with opening(*stores, within="before", chunk_chars=900) as kb:
         await kb.ingest(world.request(OLD))
-    reference = Path(shutil.copytree(tmp_path / "before", tmp_path / "reference"))
+    before = opening.path / "before"
+    reference = Path(shutil.copytree(before, opening.path / "reference"))
     asked = fake.count(tag="kb.extract/v1")
     calls = victim.run(place, reference, "ingest", NEW)
     passages = fake.count(tag="kb.extract/v1") - asked
-    async with world.opened(reference, router, clock, meters, *stores, chunk_chars=900) as kb:
+    async with opening(*stores, within="reference", chunk_chars=900) as kb:
         expected = await kb.state()
     assert len(calls) > 12
 
@@ -65,13 +54,13 @@ async def test_killed_before_each_call_and_resumed_by_the_next_process(
     points = range(calls.index("open") + 2, len(calls) + 1)
     answered = (number for number in points if calls[number - 1] == "keep_answer")
     for deadly in sorted({*thorough.part(points), *answered}):
-        path = Path(shutil.copytree(tmp_path / "before", tmp_path / f"killed{deadly}"))
+        path = Path(shutil.copytree(before, opening.path / f"killed{deadly}"))
         # Back to the old document in Weaviate, which all of these processes share.
-        async with world.opened(path, router, clock, meters, *stores, chunk_chars=900) as kb:
+        async with opening(*stores, within=path.name, chunk_chars=900) as kb:
             await kb.ingest(world.request(OLD))
         asked = fake.count(tag="kb.extract/v1")
         victim.run(place, path, "ingest", NEW, deadly)
-        async with world.opened(path, router, clock, meters, *stores, chunk_chars=900) as kb:
+        async with opening(*stores, within=path.name, chunk_chars=900) as kb:
             assert await kb.recovery.sweep(before=clock() + timedelta(seconds=1)) == 1
             assert await kb.state() == expected
             assert await kb.ledger.count() == {intent.State.FINISHED: 1}

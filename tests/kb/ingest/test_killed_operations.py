@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from crds.priority import Priority
-from kb import api, errors, mongo
+from kb import api, mongo
 from kb.http import learning
 from kb.ingest import mongo as ledgers
 from kb.queue import mongo as queues
@@ -34,14 +34,12 @@ NEIGHBOUR = scopes.make("acme", "bulk", "wholesale")
 NEW = "Zdenek Veverka wrote Newthing.java for Initech."
 REFUSED: Mapping[str, Any] = {"match": {"path": "/api/embed"}, "status": {"code": 400, "message": "input too long"}}
 Prepare = Callable[[world.ObservedState], Awaitable[None]]
+Orders = Sequence[Sequence[Prepare]]
 
 
 async def broken_off(kb: world.ObservedState, document: Awaitable[object]) -> None:
-    """Let it meet a vector store that is away: its request stays open."""
-    kb.vectors.switch.away = True  # type: ignore[attr-defined]  # the one in memory
-    with pytest.raises(errors.Away):
-        await document
-    kb.vectors.switch.away = False  # type: ignore[attr-defined]
+    """Its request stays open."""
+    await world.broken_off(kb, document)
     await kb.vectors.ready()
 
 
@@ -112,17 +110,10 @@ async def move(kb: world.ObservedState) -> None:
     await victim.reconciler(kb).regroup(victim.MOVED)
 
 
-_SHARED = (
-    ledgers.INTENTS,
-    ledgers.ANSWERS,
-    ledgers.CHANGES,
-    ledgers.PASSES,
-    queues.COLLECTION,
-    queues.CLIENTS,
-    queues.COUNTERS,
-)
+_OF_LEDGER = (ledgers.INTENTS, ledgers.ANSWERS, ledgers.CHANGES, ledgers.PASSES)
+_SHARED = (*_OF_LEDGER, queues.COLLECTION, queues.CLIENTS, queues.COUNTERS)
 _CHANGING = frozenset(
-    {
+    [
         "open",
         "finish",
         "fail",
@@ -135,7 +126,7 @@ _CHANGING = frozenset(
         "postpone",
         "regroup",
         "note",
-    }
+    ]
 )
 # The loops of a process that begin as soon as it has started, in an order that may be any; and the others.
 STARTED = (recover, victim.worked, resume)
@@ -213,50 +204,56 @@ async def succeeded(
         return await everything(kb, folder)
 
 
-async def differences(
-    tmp_path: Path,
-    router: router_client.Client,
-    fake: process.Fake,
-    records: Records,
-    prepare: Prepare,
-    operation: str,
-    text: str,
-    promise: str,
-    orders: Sequence[Sequence[Prepare]],
-    faults: Sequence[Mapping[str, Any]] = (),
-) -> list[tuple[str, str, str]]:
+Differences = Callable[..., Awaitable[list[tuple[str, str, str]]]]
+
+
+@pytest.fixture
+def differences(tmp_path: Path, router: router_client.Client, fake: process.Fake, records: Records) -> Differences:
     """What differs from the state after a life without a kill: before which call, who began, and in what.
 
     `promise` names calls up to the one that records the operation, "" for one that is recorded already.
     """
-    (before := tmp_path / "before").mkdir()
-    async with victim.opened(before, router, database=records.database) as kb:
-        await prepare(kb)
-    rows = await records.rows()
 
-    async def ended(folder: Path, started: Sequence[Prepare], deadly: int = 0) -> tuple[list[str], dict[str, object]]:
-        shutil.copytree(before, folder)
-        await records.restore(rows)
-        fake.set_faults(faults)
-        begun = fake.count(tag="kb.extract/v1")
-        calls = victim.run({"ollama": fake.url, **records.place}, folder, operation, text, deadly)
-        found = await succeeded(folder, router, fake, started, records)
-        asked = [json.dumps(one["body"]) for one in fake.requests(tag="kb.extract/v1")[begun:]]
-        # Read again is at most the one passage whose answer was not kept yet.
-        assert len(asked) - len(set(asked)) <= (1 if deadly else 0)
-        return calls, found
+    async def compare(
+        prepare: Prepare,
+        operation: str,
+        text: str,
+        promise: str,
+        orders: Orders,
+        faults: Sequence[Mapping[str, Any]] = (),
+    ) -> list[tuple[str, str, str]]:
+        (before := tmp_path / "before").mkdir()
+        async with victim.opened(before, router, database=records.database) as kb:
+            await prepare(kb)
+        rows = await records.rows()
 
-    calls, expected = await ended(tmp_path / "whole", ())
-    promised = 0
-    for name in promise.split():
-        promised = calls.index(name, promised) + 1
-    wrong = []
-    for deadly in records.points(calls, promised + 1):
-        # In turns: what matters to the order holds before several calls.
-        started = orders[deadly % len(orders)]
-        _, found = await ended(tmp_path / f"{deadly}", started, deadly)
-        wrong += [(calls[deadly - 1], started[0].__name__, key) for key in found if found[key] != expected[key]]
-    return wrong
+        async def ended(
+            folder: Path, started: Sequence[Prepare], deadly: int = 0
+        ) -> tuple[list[str], dict[str, object]]:
+            shutil.copytree(before, folder)
+            await records.restore(rows)
+            fake.set_faults(faults)
+            begun = fake.count(tag="kb.extract/v1")
+            calls = victim.run({"ollama": fake.url, **records.place}, folder, operation, text, deadly)
+            state = await succeeded(folder, router, fake, started, records)
+            asked = [json.dumps(request["body"]) for request in fake.requests(tag="kb.extract/v1")[begun:]]
+            # Read again is at most the one passage whose answer was not kept yet.
+            assert len(asked) - len(set(asked)) <= (1 if deadly else 0)
+            return calls, state
+
+        calls, expected = await ended(tmp_path / "whole", ())
+        promised = 0
+        for name in promise.split():
+            promised = calls.index(name, promised) + 1
+        wrong = []
+        for deadly in records.points(calls, promised + 1):
+            # In turns: what matters to the order holds before several calls.
+            started = orders[deadly % len(orders)]
+            _, state = await ended(tmp_path / f"{deadly}", started, deadly)
+            wrong += [(calls[deadly - 1], started[0].__name__, key) for key in state if state[key] != expected[key]]
+        return wrong
+
+    return compare
 
 
 @pytest.mark.parametrize(
@@ -274,34 +271,19 @@ async def differences(
     ],
 )
 async def test_what_is_recorded_is_done_by_the_next_process(
-    tmp_path: Path,
-    router: router_client.Client,
-    fake: process.Fake,
-    records: Records,
-    prepare: Prepare,
-    operation: str,
-    text: str,
-    promise: str,
-    orders: Sequence[Sequence[Prepare]],
+    differences: Differences, prepare: Prepare, operation: str, text: str, promise: str, orders: Orders
 ) -> None:
-    assert await differences(tmp_path, router, fake, records, prepare, operation, text, promise, orders) == []
+    assert await differences(prepare, operation, text, promise, orders) == []
 
 
 @pytest.mark.parametrize(("prepare", "orders"), [(attached, [STARTED]), (waiting, [STARTED, STARTED[::-1]])])
 async def test_what_began_to_be_deleted_does_not_return(
-    tmp_path: Path,
-    router: router_client.Client,
-    fake: process.Fake,
-    records: Records,
-    prepare: Prepare,
-    orders: Sequence[Sequence[Prepare]],
+    differences: Differences, prepare: Prepare, orders: Orders
 ) -> None:
-    assert await differences(tmp_path, router, fake, records, prepare, "forget", MAIL, "open", orders) == []
+    assert await differences(prepare, "forget", MAIL, "open", orders) == []
 
 
-async def test_what_is_said_once_more_does_not_stay_as_an_earlier_release_called_it(
-    tmp_path: Path, router: router_client.Client, fake: process.Fake, records: Records
-) -> None:
+async def test_what_is_said_once_more_does_not_stay_as_an_earlier_release_called_it(differences: Differences) -> None:
     said = api.Knowledge(scope=scopes.SHOP, subject="BMS", content="Brokerage", category=api.Category.DOMAIN)
 
     async def called(kb: world.ObservedState) -> None:
@@ -310,33 +292,24 @@ async def test_what_is_said_once_more_does_not_stay_as_an_earlier_release_called
 
     text, orders = said.model_dump_json(by_alias=True), [STARTED, STARTED[::-1]]
     # The new one, then the deletion of the former.
-    assert await differences(tmp_path, router, fake, records, called, "store", text, "open open", orders) == []
+    assert await differences(called, "store", text, "open open", orders) == []
 
 
-async def test_a_page_that_is_gone_goes_as_a_whole(
-    tmp_path: Path, router: router_client.Client, fake: process.Fake, records: Records
-) -> None:
+async def test_a_page_that_is_gone_goes_as_a_whole(differences: Differences) -> None:
     url = f"http://docs.test:{ports.free()}/"
 
     async def crawled(kb: world.ObservedState) -> None:
         await kb.ingest(world.request(urn="note:2"))
         await kb.pipeline.index(world.request(urn=url, kind="web"), Priority.P3)
 
-    orders = [STARTED, STARTED[::-1]]
-    assert await differences(tmp_path, router, fake, records, crawled, "crawl", url, "open", orders) == []
+    assert await differences(crawled, "crawl", url, "open", [STARTED, STARTED[::-1]]) == []
 
 
 @pytest.mark.parametrize(
     ("operation", "orders"), [("ingest", [(recover,), (work, recover)]), ("index", [(work, recover)])]
 )
 async def test_a_version_that_fails_takes_nothing_from_the_one_before(
-    tmp_path: Path,
-    router: router_client.Client,
-    fake: process.Fake,
-    records: Records,
-    operation: str,
-    orders: Sequence[Sequence[Prepare]],
+    differences: Differences, operation: str, orders: Orders
 ) -> None:
     """The models have still to read the one before; its job does not go with the process that had taken it out."""
-    found = await differences(tmp_path, router, fake, records, extracting, operation, NEW, "open", orders, [REFUSED])
-    assert found == []
+    assert await differences(extracting, operation, NEW, "open", orders, [REFUSED]) == []

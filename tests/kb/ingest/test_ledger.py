@@ -26,13 +26,30 @@ _WITHOUT_TIMES = f"ALTER TABLE intents DROP COLUMN dated; ALTER TABLE intents DR
 _WITHOUT_CHANGES = f"DROP TABLE changes; DROP TABLE passes; {_WITHOUT_TIMES}"
 
 
+@contextlib.asynccontextmanager
+async def opened(path: Path, clock: clocks.Clock) -> AsyncIterator[sqlite.Ledger]:
+    ledger = sqlite.Ledger(path, clock, max_answers=3)
+    await ledger.prepare()
+    yield ledger
+    await ledger.close()
+
+
+def become(path: Path, version: int, changes: str) -> None:
+    """Make the file one of that version."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(f"{changes} PRAGMA user_version={version};")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ingest.sqlite"
+
+
 class TestFile(ledger_contract.LedgerContract):
     @pytest.fixture
-    async def ledger(self, tmp_path: Path, clock: clocks.Clock) -> AsyncIterator[sqlite.Ledger]:
-        opened = sqlite.Ledger(tmp_path / "ingest.sqlite", clock, max_answers=3)
-        await opened.prepare()
-        yield opened
-        await opened.close()
+    async def ledger(self, path: Path, clock: clocks.Clock) -> AsyncIterator[sqlite.Ledger]:
+        async with opened(path, clock) as ledger:
+            yield ledger
 
 
 @pytest.mark.services
@@ -64,99 +81,59 @@ class TestMongo(ledger_contract.LedgerContract):
         assert await ledger.count() == {intent.State.FINISHED: 1}
 
 
-async def test_a_file_of_version_1_is_brought_up_to_date(tmp_path: Path, clock: clocks.Clock) -> None:
-    path = tmp_path / "old.sqlite"
-    first = sqlite.Ledger(path, clock, max_answers=3)
-    await first.prepare()
-    await first.open("d", scopes.SHOP, "u:1", "{}", clock())
-    await first.fail("d", "no way", clock())
-    await first.close()
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.executescript("DROP INDEX intents_failed; UPDATE intents SET request = NULL;")
-        connection.executescript(_WITHOUT_OWNERS + _WITHOUT_CHANGES)
-        connection.execute("PRAGMA user_version=1")
-    second = sqlite.Ledger(path, clock, max_answers=3)
-    await second.prepare()
-    assert [one.recorded for one in await second.failed(scopes.SHOP, limit=5)] == [False]
-    await second.close()
+async def test_a_file_of_version_1_is_brought_up_to_date(path: Path, clock: clocks.Clock) -> None:
+    async with opened(path, clock) as first:
+        await first.open("d", scopes.SHOP, "u:1", "{}", clock())
+        await first.fail("d", "no way", clock())
+    no_requests = "DROP INDEX intents_failed; UPDATE intents SET request = NULL;"
+    become(path, 1, no_requests + _WITHOUT_OWNERS + _WITHOUT_CHANGES)
+    async with opened(path, clock) as second:
+        assert [one.recorded for one in await second.failed(scopes.SHOP, limit=5)] == [False]
 
 
-async def test_answers_of_version_2_have_no_known_owner(tmp_path: Path, clock: clocks.Clock) -> None:
-    path = tmp_path / "old.sqlite"
-    first = sqlite.Ledger(path, clock, max_answers=9)
-    await first.prepare()
-    await first.close()
+async def test_answers_of_version_2_have_no_known_owner(path: Path, clock: clocks.Clock) -> None:
+    async with opened(path, clock):
+        pass
     at = int(clock().timestamp())
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.executescript(f"""
-            {_WITHOUT_OWNERS}
-            {_WITHOUT_CHANGES}
-            INSERT INTO answers VALUES ('k', 'kb.extract/v1', 'a', {at}), ('l', 'kb.extract/v1', 'b', {at});
-            PRAGMA user_version=2;
-        """)
-    second = sqlite.Ledger(path, clock, max_answers=9)
-    await second.prepare()
-    # The scope that asks again has a copy; what was not asked for since goes with any erasure.
-    assert await second.answer("k", scopes.OTHER) == "a"
-    await second.erase(scopes.SHOP)
-    assert [await second.answer(key, scopes.OTHER) for key in ("k", "l")] == ["a", None]
-    await second.close()
+    answers = f"('k', 'kb.extract/v1', 'a', {at}), ('l', 'kb.extract/v1', 'b', {at})"
+    become(path, 2, f"{_WITHOUT_OWNERS} {_WITHOUT_CHANGES} INSERT INTO answers VALUES {answers};")
+    async with opened(path, clock) as second:
+        # The scope that asks again has a copy; what was not asked for since goes with any erasure.
+        assert await second.answer("k", scopes.OTHER) == "a"
+        await second.erase(scopes.SHOP)
+        assert [await second.answer(key, scopes.OTHER) for key in ("k", "l")] == ["a", None]
 
 
-async def test_a_file_of_version_3_has_no_pass_and_no_changes(tmp_path: Path, clock: clocks.Clock) -> None:
-    path = tmp_path / "old.sqlite"
-    first = sqlite.Ledger(path, clock, max_answers=9)
-    await first.prepare()
-    await first.open("d", scopes.SHOP, "u:1", "{}", clock())
-    await first.close()
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.executescript(f"{_WITHOUT_CHANGES} PRAGMA user_version=3;")
-    second = sqlite.Ledger(path, clock, max_answers=9)
-    await second.prepare()
-    assert (await second.passes(), await second.changed(), await second.working(["d"])) == ({}, [], {"d"})
-    await second.note(scopes.SHOP, ["d"])
-    assert [one.document_id for one in await second.changed()] == ["d"]
-    await second.close()
+async def test_a_file_of_version_3_has_no_pass_and_no_changes(path: Path, clock: clocks.Clock) -> None:
+    async with opened(path, clock) as first:
+        await first.open("d", scopes.SHOP, "u:1", "{}", clock())
+    become(path, 3, _WITHOUT_CHANGES)
+    async with opened(path, clock) as second:
+        assert (await second.passes(), await second.changed(), await second.working(["d"])) == ({}, [], {"d"})
+        await second.note(scopes.SHOP, ["d"])
+        assert [change.document_id for change in await second.changed()] == ["d"]
 
 
-async def test_a_file_of_version_4_knows_of_no_time(tmp_path: Path, clock: clocks.Clock) -> None:
-    path = tmp_path / "old.sqlite"
-    first = sqlite.Ledger(path, clock, max_answers=9)
-    await first.prepare()
-    await first.open("d", scopes.SHOP, "u:1", "{}", clock(), dated_ms=7)
-    await first.close()
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.executescript(f"{_WITHOUT_TIMES} PRAGMA user_version=4;")
-    second = sqlite.Ledger(path, clock, max_answers=9)
-    await second.prepare()
-    found = await second.find("d")
-    assert found is not None
-    assert (found[0].dated_ms, found[0].state) == (None, intent.State.OPEN)
-    await second.finish("d", clock())
-    await second.open("d", scopes.SHOP, "u:1", '{"v": 2}', clock(), dated_ms=8)
-    await second.finish("d", clock())
-    found = await second.find("d")
-    assert found is not None
-    assert found[0].stored_ms == 8
-    await second.close()
+async def test_a_file_of_version_4_knows_of_no_time(path: Path, clock: clocks.Clock) -> None:
+    async with opened(path, clock) as first:
+        await first.open("d", scopes.SHOP, "u:1", "{}", clock(), dated_ms=7)
+    become(path, 4, _WITHOUT_TIMES)
+    async with opened(path, clock) as second:
+        record = await ledger_contract.record(second, "d")
+        assert (record.dated_ms, record.state) == (None, intent.State.OPEN)
+        await second.finish("d", clock())
+        await second.open("d", scopes.SHOP, "u:1", '{"v": 2}', clock(), dated_ms=8)
+        await second.finish("d", clock())
+        assert (await ledger_contract.record(second, "d")).stored_ms == 8
 
 
-async def test_a_file_of_version_5_has_no_stamps(tmp_path: Path, clock: clocks.Clock) -> None:
-    path = tmp_path / "old.sqlite"
-    first = sqlite.Ledger(path, clock, max_answers=9)
-    await first.prepare()
-    await first.open("d", scopes.SHOP, "u:1", "{}", clock())
-    await first.finish("d", clock(), stamp="first")
-    await first.close()
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.executescript(f"{_WITHOUT_STAMP} PRAGMA user_version=5;")
-    second = sqlite.Ledger(path, clock, max_answers=9)
-    await second.prepare()
-    found = await second.find("d")
-    assert found is not None
-    assert (found[0].stamp, found[0].state) == ("", intent.State.FINISHED)
-    await second.finish("d", clock(), stamp="second")
-    found = await second.find("d")
-    assert found is not None
-    assert found[0].stamp == "second"
-    await second.close()
+async def test_a_file_of_version_5_has_no_stamps(path: Path, clock: clocks.Clock) -> None:
+    async with opened(path, clock) as first:
+        await first.open("d", scopes.SHOP, "u:1", "{}", clock())
+        await first.finish("d", clock(), stamp="first")
+    become(path, 5, _WITHOUT_STAMP)
+    async with opened(path, clock) as second:
+        record = await ledger_contract.record(second, "d")
+        assert (record.stamp, record.state) == ("", intent.State.FINISHED)
+        await second.finish("d", clock(), stamp="second")
+        assert (await ledger_contract.record(second, "d")).stamp == "second"

@@ -73,8 +73,7 @@ async def test_observers_go_with_their_client_or_after_their_time(
 
     await number(5)
     assert await holdings.of(database)["observers"].erase(scopes.SHOP) == 0, "the client has other projects"
-    client = scopes.ACME
-    assert await holdings.of(database)["observers"].erase(client) == 1
+    assert await holdings.of(database)["observers"].erase(scopes.ACME) == 1
     await number(1)
     clock.now += observers.KEPT + timedelta(seconds=1)
     assert await known.tidy() == 1

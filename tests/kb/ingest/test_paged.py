@@ -38,8 +38,7 @@ def test_a_record_keeps_the_pages_and_no_caller_writes_them() -> None:
     again = source.recorded(text, scopes.SHOP)
     assert (again.starts, again.marked, again.content) == (STARTS, True, TEXT)
     assert source.record(again) == text
-    unpaged = world.request(TEXT).as_marked()
-    assert source.recorded(source.record(unpaged), scopes.SHOP).starts == ()
+    assert source.recorded(source.record(world.request(TEXT).as_marked()), scopes.SHOP).starts == ()
     with pytest.raises(pydantic.ValidationError, match="starts"):
         api.IngestRequest.model_validate({**world.request(TEXT).model_dump(), "starts": [[0, 7]]})
     with pytest.raises(pydantic.ValidationError, match="jervisPages"):

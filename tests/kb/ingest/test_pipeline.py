@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from crds.priority import Priority
-from kb import api, errors, metrics
+from kb import api, errors
 from kb.ingest import intent
 from kb.reading import draft
-from router import client as router_client
 from tests.fakes.ollama import process
-from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
-
-
-@pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
-        yield made
+from tests.kb import scopes, world
 
 
 async def test_a_mail_becomes_knowledge_with_evidence(kb: world.ObservedState) -> None:
@@ -36,7 +24,7 @@ async def test_a_mail_becomes_knowledge_with_evidence(kb: world.ObservedState) -
     edges = await kb.graph.edges(scopes.SHOP)
     assert reply.edge_count == len(edges)
     assert all(proven.evidence_chunk_ids == tuple(reply.chunk_ids) for proven in edges)
-    triples = {(proven.edge.source, proven.edge.type, proven.edge.target) for proven in edges}
+    triples = await kb.triples()
     assert ("jira::JERV-123", "affects", "file:userservice.kt") in triples
     assert ("email::m1@acme.com", "mentions", "jira::JERV-123") in triples
     assert reply.hints.has_actionable_content
@@ -80,11 +68,9 @@ async def test_a_changed_document_is_embedded_where_it_changed(kb: world.Observe
 
 async def test_a_replaced_document_leaves_nothing_of_its_old_text(kb: world.ObservedState) -> None:
     await kb.ingest(world.request("Zdenek Veverka wrote Oldthing.java for Initech."))
-    replacement = await kb.ingest(world.request())
-    assert replacement.replaced is True
+    assert (await kb.ingest(world.request())).replaced is True
     after = await kb.state()
-    found = await kb.ask("Who wrote Oldthing?")
-    assert all("Oldthing" not in item.content for item in found.items)
+    assert all("Oldthing" not in item.content for item in (await kb.ask("Who wrote Oldthing?")).items)
     await kb.pipeline.forget(scopes.SHOP, world.request().source_urn)
     await kb.ingest(world.request())
     assert await kb.state() == after
@@ -102,7 +88,7 @@ async def test_forgetting_one_of_two_leaves_the_state_of_the_other_alone(kb: wor
 
 
 async def test_eight_writers_in_any_order_end_in_the_same_state(
-    kb: world.ObservedState, tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+    kb: world.ObservedState, opening: world.Opening
 ) -> None:
     documents = [
         world.request(f"Petr Svoboda wrote module{n % 3}.py. Ann Meyer uses module{n}.py.", urn=f"email::<{n % 6}@a>")
@@ -111,8 +97,7 @@ async def test_eight_writers_in_any_order_end_in_the_same_state(
     for document in documents:
         await kb.ingest(document)
     expected = await kb.state()
-    (tmp_path / "other").mkdir()
-    async with world.opened(tmp_path / "other", router, clock, meters, memory.Vectors(), memory.Content()) as crowded:
+    async with opening(within="other") as crowded:
         await asyncio.gather(*(crowded.ingest(document) for document in (documents * 2)[::-1][:8]))
         await asyncio.gather(*(crowded.ingest(document) for document in documents))
         assert await crowded.state() == expected
@@ -126,8 +111,7 @@ async def test_the_priority_reaches_the_models(kb: world.ObservedState, fake: pr
 async def test_content_by_reference(kb: world.ObservedState) -> None:
     inline = await kb.ingest(world.request())
     reference = await kb.content.save(scopes.SHOP, world.MAIL.encode(), "message/rfc822")
-    by_reference = await kb.ingest(world.request(content=None, content_ref=reference))
-    assert by_reference.chunk_ids == inline.chunk_ids
+    assert (await kb.ingest(world.request(content=None, content_ref=reference))).chunk_ids == inline.chunk_ids
     forged = reference.model_copy(update={"sha256": "0" * 64})
     with pytest.raises(errors.Invalid) as caught:
         await kb.ingest(world.request(content=None, content_ref=forged))
@@ -136,11 +120,8 @@ async def test_content_by_reference(kb: world.ObservedState) -> None:
         await kb.ingest(world.request(owner=scopes.OTHER, content=None, content_ref=reference))
 
 
-async def test_an_empty_or_too_long_document_fails_for_good(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> None:
-    stores = (memory.Vectors(), memory.Content())
-    async with world.opened(tmp_path, router, clock, meters, *stores, max_chars=100) as small:
+async def test_an_empty_or_too_long_document_fails_for_good(opening: world.Opening) -> None:
+    async with opening(max_chars=100) as small:
         with pytest.raises(errors.TooLarge, match="at most 100"):
             await small.ingest(world.request())
         with pytest.raises(errors.Invalid, match="empty"):
@@ -149,7 +130,7 @@ async def test_an_empty_or_too_long_document_fails_for_good(
 
 
 async def test_a_model_that_answers_nonsense_costs_entities_but_not_the_document(
-    kb: world.ObservedState, fake: process.Fake, meters: metrics.Metrics
+    kb: world.ObservedState, fake: process.Fake
 ) -> None:
     fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "malformed": "answer"}])
     reply = await kb.ingest(world.request())
@@ -164,8 +145,7 @@ async def test_a_model_that_answers_nonsense_costs_entities_but_not_the_document
 
 async def test_one_bad_answer_is_asked_again_with_the_complaint(kb: world.ObservedState, fake: process.Fake) -> None:
     fake.set_faults([{"match": {"tag": "kb.qualify.email/v2"}, "nth": 1, "malformed": "answer"}])
-    reply = await kb.ingest(world.request())
-    assert reply.hints.has_actionable_content
+    assert (await kb.ingest(world.request())).hints.has_actionable_content
     [first, second] = fake.requests(tag="kb.qualify.email/v2")
     assert [len(asked["body"]["messages"]) for asked in (first, second)] == [2, 4]
     assert "cannot be used" in second["body"]["messages"][-1]["content"]
@@ -231,8 +211,7 @@ async def test_scopes_are_separate_documents(kb: world.ObservedState) -> None:
     assert theirs.replaced is False
     assert not set(mine.chunk_ids) & set(theirs.chunk_ids)
     for viewer, chunk_ids in ((scopes.SHOP, mine.chunk_ids), (scopes.OTHER, theirs.chunk_ids)):
-        found = await kb.ask("login bug", viewer)
-        assert [item.provenance.chunk_id for item in found.items] == chunk_ids
+        assert [item.provenance.chunk_id for item in (await kb.ask("login bug", viewer)).items] == chunk_ids
 
 
 async def test_a_project_that_changes_its_group_replaces_its_document(kb: world.ObservedState) -> None:
@@ -275,12 +254,9 @@ async def test_a_job_of_an_earlier_release_is_done_though_chunks_had_other_ids_t
     assert "person:petr svoboda" in chunk.graph_refs
 
 
-async def test_relationships_of_a_text_are_read_up_to_a_bound_and_the_rest_is_said(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> None:
+async def test_relationships_of_a_text_are_read_up_to_a_bound_and_the_rest_is_said(opening: world.Opening) -> None:
     lines = "\n".join(f"file:a{number}.py|CALLS|file:b{number}.py" for number in range(12))
-    stores = memory.Vectors(), memory.Content()
-    async with world.opened(tmp_path, router, clock, meters, *stores, relationships=10) as kb:
+    async with opening(relationships=10) as kb:
         reply = await kb.ingest(world.request(lines, kind="note", urn="note::1"))
         said = "2 relationships that the text states are left out: of a document 10 are read"
         assert [one.partition(" (")[0] for one in reply.problems] == [said]

@@ -16,7 +16,7 @@ from kb import metrics, selection
 from kb.graph import model
 from router import client as router_client
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 
 _PEOPLE = ("Petr Svoboda", "Ann Meyer", "Jana Novak")
 _URNS = st.sampled_from(["email::<1@a>", "email::<2@a>", "note:3", "jira:JERV-4"])
@@ -76,8 +76,8 @@ async def after(
 ) -> object:
     """The state of a world of its own after these steps, those of one batch at once, and without its history."""
     with tempfile.TemporaryDirectory() as folder:
-        stores = (memory.Vectors(), memory.Content())
-        async with world.opened(Path(folder), router, clock, meters, *stores, chunk_chars=120, chunk_overlap=20) as kb:
+        opening = world.Opening(Path(folder), router, clock, meters)
+        async with opening(chunk_chars=120, chunk_overlap=20) as kb:
             for batch in batches:
                 await asyncio.gather(*(do(kb, step) for step in batch))
             end = selection.millis(clock()) + 1

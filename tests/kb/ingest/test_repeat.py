@@ -5,23 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import uuid
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from crds import errors as root
 from crds.priority import Priority
-from kb import api, identity, metrics
+from kb import api, identity
 from kb.ingest import intent, source
-from router import client as router_client
 from tests import waiting
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.rules import test_enforce, test_ingest
 
 
@@ -33,14 +30,8 @@ def kept() -> test_ingest.Kept:
 
 
 @pytest.fixture
-async def kb(
-    tmp_path: Path,
-    router: router_client.Client,
-    clock: clocks.Clock,
-    meters: metrics.Metrics,
-    kept: test_ingest.Kept,
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content(), rules=kept) as opened:
+async def kb(opening: world.Opening, kept: test_ingest.Kept) -> AsyncIterator[world.ObservedState]:
+    async with opening(rules=kept) as opened:
         yield opened
 
 
@@ -58,9 +49,7 @@ def by(
     return world.request(text, task=origin, metadata={"taskUid": uid}, **more)
 
 
-async def test_nothing_is_asked_and_stored(
-    kb: world.ObservedState, fake: process.Fake, clock: clocks.Clock, meters: metrics.Metrics
-) -> None:
+async def test_nothing_is_asked_and_stored(kb: world.ObservedState, fake: process.Fake, clock: clocks.Clock) -> None:
     first = await kb.ingest(by("one", observed_at=clock()))
     before, asked = await kb.state(), fake.count()
     clock.advance(days=3)
@@ -69,10 +58,9 @@ async def test_nothing_is_asked_and_stored(
     assert (reply.chunk_ids, reply.hints.has_actionable_content) == ([], False)
     assert (fake.count(), await kb.state()) == (asked, before)
     assert await kb.ledger.count() == {intent.State.FINISHED: 1}
-    assert meters.registry.get_sample_value("jervis_kb_ingests_total", {"outcome": "repeated"}) == 1
+    assert kb.meters.registry.get_sample_value("jervis_kb_ingests_total", {"outcome": "repeated"}) == 1
     # A third one repeats the first too, and the first itself is read again as before.
-    third = await kb.ingest(by("three", observed_at=clock() - timedelta(days=9)))
-    assert third.repeats == reply.repeats
+    assert (await kb.ingest(by("three", observed_at=clock() - timedelta(days=9)))).repeats == reply.repeats
     same = await kb.ingest(by("one", observed_at=clock() - timedelta(days=3)))
     assert (same.repeats, same.chunk_ids) == (None, first.chunk_ids)
 
@@ -112,10 +100,8 @@ async def test_what_is_gone_is_read_anew(kb: world.ObservedState) -> None:
 async def test_a_version_between_counts(kb: world.ObservedState) -> None:
     await kb.ingest(by("one"))
     await kb.ingest(by("two", "Petr Svoboda left Globex."))
-    reply = await kb.ingest(by("three"))
-    assert reply.repeats is None
-    repeated = await kb.ingest(by("four"))
-    assert repeated.repeats == api.Repeat(task_uid="three", task="shop/three")
+    assert (await kb.ingest(by("three"))).repeats is None
+    assert (await kb.ingest(by("four"))).repeats == api.Repeat(task_uid="three", task="shop/three")
 
 
 async def test_other_rules_may_say_something_else(kb: world.ObservedState, kept: test_ingest.Kept) -> None:
@@ -144,21 +130,12 @@ async def test_what_no_model_could_read_is_tried_again(kb: world.ObservedState, 
 @contextlib.asynccontextmanager
 async def read_by(kb: world.ObservedState, fake: process.Fake, *sent: api.IngestRequest) -> AsyncIterator[list[Any]]:
     """The calls of these requests, begun one after the other while models read the first; they go on at the end."""
-    gate, asked = f"reads-{uuid.uuid4()}", fake.count(tag="kb.extract/v1")
-    fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "stall": {"afterBytes": 0, "gate": gate}}])
-    calls = [asyncio.create_task(kb.ingest(sent[0]))]
-
-    def read() -> bool:
-        return fake.count(tag="kb.extract/v1") > asked
-
-    await waiting.eventually(read)
-    for one in sent[1:]:
-        calls.append(asyncio.create_task(kb.ingest(one)))
-        opened = functools.partial(recorded, kb, one)
-        await waiting.eventually(opened)
-    yield calls
-    fake.set_faults([])
-    await asyncio.to_thread(fake.open_gate, gate)
+    async with world.stalled(fake, kb.ingest(sent[0]), tag="kb.extract/v1") as first:
+        calls = [first]
+        for one in sent[1:]:
+            calls.append(asyncio.create_task(kb.ingest(one)))
+            await waiting.eventually(functools.partial(recorded, kb, one))
+        yield calls
 
 
 async def recorded(kb: world.ObservedState, request: api.IngestRequest) -> bool:
@@ -176,12 +153,13 @@ async def test_one_that_is_being_read_is_waited_for(kb: world.ObservedState, fak
     assert reply.repeats == api.Repeat(task_uid="one", task="shop/one")
 
 
-async def test_the_reading_of_a_task_that_is_gone_is_taken_over(
-    kb: world.ObservedState, fake: process.Fake, clock: clocks.Clock
-) -> None:
+async def test_the_reading_of_a_task_that_is_gone_is_taken_over(kb: world.ObservedState, fake: process.Fake) -> None:
     before = fake.count(path="/api/chat")
     # The first one is the newer version: the second does not wait for it as for one of other content.
-    first, second = by("one", observed_at=clock()), by("two", instead_of=["one"], observed_at=clock() - timedelta(1))
+    first, second = (
+        by("one", observed_at=kb.clock()),
+        by("two", instead_of=["one"], observed_at=kb.clock() - timedelta(1)),
+    )
     async with read_by(kb, fake, first, second) as calls:
         # A third one waits for the task that reads now, although the first is gone.
         third = await kb.ingest(by("three", instead_of=["one"]))

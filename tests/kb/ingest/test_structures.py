@@ -25,19 +25,15 @@ def key(kind: str, name: str, branch: str = "main") -> str:
     return f"{kind}__{name}__branch__{branch}__shop"
 
 
-async def edges(kb: world.ObservedState) -> set[tuple[str, str, str]]:
-    return {(one.edge.source, one.edge.type, one.edge.target) for one in await kb.graph.edges(scopes.SHOP)}
-
-
 async def test_contents_are_asked_for_once_and_become_the_shapes_of_the_specification(
     kb: world.ObservedState, served: client.Client, fake: process.Fake
 ) -> None:
     reply = await served.code.structure(tree(FILES, contents=False))
     assert (reply.state, sorted(reply.missing)) == ("Wanted", sorted(FILES))
-    assert await edges(kb) == set()
+    assert await kb.triples() == set()
     reply = await served.code.structure(tree(FILES))
     assert (reply.state, reply.files, reply.stored, reply.failed, reply.extractor) == ("Done", 3, 3, [], code.VERSION)
-    found = await edges(kb)
+    found = await kb.triples()
     shape, square = key("file", "app/shape.py"), key("file", "app/square.py")
     assert {
         ("repository__acme_shop", "has_branch", "branch__main__shop"),
@@ -59,7 +55,7 @@ async def test_a_change_writes_what_changed_and_what_is_gone_goes(
     changed = {"app/__init__.py": "", "app/shape.py": SHAPE.replace("area", "size")}
     reply = await served.code.structure(tree(changed, commit="b" * 40))
     assert (reply.state, reply.stored, reply.unchanged, reply.removed) == ("Done", 1, 1, 1)
-    found = await edges(kb)
+    found = await kb.triples()
     assert not [one for one in found if "square" in one[0] + one[2] or "area" in one[2]]
     assert (key("class", "app.shape.Shape"), "has_method", key("method", "app.shape.Shape__size")) in found
 
@@ -70,10 +66,10 @@ async def test_a_removed_branch_leaves_nothing(
     await served.code.structure(tree(FILES))
     await served.code.structure(tree(FILES, branch="next"))
     assert (await served.code.structure(gone())).state == "Done"
-    assert not [one for one in await edges(kb) if "main" in one[0] + one[2]]
+    assert not [one for one in await kb.triples() if "main" in one[0] + one[2]]
     assert (await served.code.structure(tree(FILES, branch="next", contents=False))).state == "Done"
     assert (await served.code.structure(gone("next"))).state == "Done"
-    assert await edges(kb) == set()
+    assert await kb.triples() == set()
     for name in (book.BRANCHES, book.FACTS):
         assert await database[name].count_documents({}) == 0
 
@@ -122,8 +118,7 @@ async def test_questions_are_answered_from_what_was_sent(served: client.Client) 
     assert refused.value.remedy == "Name one of: app/shape.py:Shape.area, app/square.py:Square.area"
     broken = await served.code.impact(api.Impact(symbol="Shape.area", **asked))
     assert [(one.place.qualified_name, one.by) for one in broken.affected] == [("app.square.Square.area", "overrides")]
-    shown = await served.code.map(api.CodeMap(tokens=200, **asked))
-    assert shown.text.startswith("app/s")
+    assert (await served.code.map(api.CodeMap(tokens=200, **asked))).text.startswith("app/s")
     await served.code.structure(tree(FILES, branch="next"))
     assert (await served.code.callers(api.Callers(symbol="side", **asked))).coverage.branch == "main"
     with pytest.raises(client.Rejected) as refused:

@@ -47,8 +47,7 @@ async def test_folders_of_dependencies_take_no_place_of_sources_and_are_not_aske
 async def test_a_project_file_that_is_a_source_has_declarations(served: client.Client) -> None:
     files = {**FILES, "setup.py": "from app.square import side\n\ndef version():\n    return side()\n"}
     assert (await served.code.structure(tree(files))).files == 4
-    found = await callers(served, "side")
-    assert [one.caller.path for one in found.calls] == ["app/square.py", "setup.py"]
+    assert [one.caller.path for one in (await callers(served, "side")).calls] == ["app/square.py", "setup.py"]
 
 
 async def test_answers_are_of_the_commit_that_they_name_while_another_one_is_written(
@@ -58,8 +57,7 @@ async def test_answers_are_of_the_commit_that_they_name_while_another_one_is_wri
     monkeypatch.setattr(structures, "WRITES", 1)
     changed = {path: text.replace("side", "edge") for path, text in FILES.items() if path != "app/shape.py"}
     changed["app/more.py"] = "def more():\n    return 1\n"
-    reply = await served.code.structure(tree(changed, commit="b" * 40))
-    assert reply.state == "Writing"
+    assert (await served.code.structure(tree(changed, commit="b" * 40))).state == "Writing"
     found = await callers(served, "side")
     assert (found.coverage.commit, found.coverage.current, found.total) == ("a" * 40, False, 1)
     # A third tree comes before the second one is written.
@@ -112,10 +110,8 @@ async def test_writers_that_meet_end_in_one_of_their_trees(
     replies = await asyncio.gather(*(served.code.structure(one) for one in sent))
     assert {one.state for one in replies} == {"Done"}
     for branch in ("main", "next"):
-        again = await served.code.structure(tree(FILES, branch=branch))
-        assert again.state == "Done"
-    documents = await kb.graph.documents(scopes.SHOP, api.GIT_FILE, "git_file::")
-    assert len(documents) == 2 * len(FILES)
+        assert (await served.code.structure(tree(FILES, branch=branch))).state == "Done"
+    assert len(await kb.graph.documents(scopes.SHOP, api.GIT_FILE, "git_file::")) == 2 * len(FILES)
     assert await database[book.FACTS].count_documents({}) == len(FILES)
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from kb import api, client, metrics
-from router import client as router_client
-from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from kb import api, client
+from tests.kb import scopes, world
 from tests.kb.ingest import trees
 from tests.kb.rules import test_enforce
 from tests.kb.rules.test_ingest import Kept
@@ -27,10 +24,8 @@ def kept() -> Kept:
 
 
 @pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics, kept: Kept
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content(), rules=kept) as made:
+async def kb(opening: world.Opening, kept: Kept) -> AsyncIterator[world.ObservedState]:
+    async with opening(rules=kept) as made:
         yield made
 
 

@@ -17,7 +17,7 @@ from kb.http import openapi, structures
 from kb.ingest import lanes
 from router import client as router_client
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.aliases import memory as aliases_memory
 from tests.kb.http import whole
 
@@ -33,9 +33,10 @@ FILES = {"app/__init__.py": "", "app/shape.py": SHAPE, "app/square.py": SQUARE}
 async def kb(
     tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
 ) -> AsyncIterator[world.ObservedState]:
-    held = (memory.Vectors(), memory.Content(), aliases_memory.Registry(clock))
-    async with world.opened(tmp_path, router, clock, meters, *held) as made:
-        yield made
+    """Not by `opening`: tests of other folders use it, too."""
+    opening = world.Opening(tmp_path, router, clock, meters)
+    async with opening(aliases=aliases_memory.Registry(clock)) as opened_world:
+        yield opened_world
 
 
 @asynccontextmanager

@@ -115,8 +115,7 @@ async def enrich(kb: world.ObservedState, known: branches.Book, text: str) -> No
 
 async def worked(kb: world.ObservedState) -> None:
     """Do all jobs of the queue that are due."""
-    while await kb.workers.step() is not None:
-        pass
+    await kb.worked()
 
 
 async def _ingest(kb: world.ObservedState, text: str) -> None:
@@ -128,13 +127,13 @@ async def _index(kb: world.ObservedState, text: str) -> None:
 
 
 async def _perform(kb: world.ObservedState, text: str) -> None:
-    await worked(kb)
+    await kb.worked()
 
 
 async def _reweave(kb: world.ObservedState, text: str) -> None:
     alias, _, canonical = text.partition("=")
     await kb.merger.merge(scopes.ACME, alias, canonical, "jana")
-    await worked(kb)
+    await kb.worked()
 
 
 async def _regroup(kb: world.ObservedState, text: str) -> None:

@@ -8,21 +8,18 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
 from controllers.pendingtask.effects import links
 from kb import api, metrics, mongo
-from kb.crawl import address
 from kb.links import extract, prompt
-from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.crawl import site as sites
 from tests.kb.http import whole
-from tests.kb.links.test_reading import OUTCOME, Moved, call_safe, content, outcome, read
+from tests.kb.links.test_reading import OUTCOME, call_safe, content, outcome, reaching, read
 
 pytestmark = pytest.mark.services
 MAILS, PAGES, NOTES = 30, 10, 15
@@ -43,12 +40,7 @@ The release notes of the tool are at http://tool{number % NOTES % 5}.test/notes/
 
 
 async def test_tasks_models_and_requests_of_a_day(
-    tmp_path: Path,
-    router: router_client.Client,
-    clock: clocks.Clock,
-    meters: metrics.Metrics,
-    database: mongo.Database,
-    fake: process.Fake,
+    opening: world.Opening, clock: clocks.Clock, meters: metrics.Metrics, database: mongo.Database, fake: process.Fake
 ) -> None:
     found = [link for number in range(MAILS) for link in extract.find(mail(number), most=20)]
     assert len(found) == 5 * MAILS
@@ -62,15 +54,8 @@ async def test_tasks_models_and_requests_of_a_day(
 
     async with (
         sites.served() as site,
-        world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as kb,
-        whole.over(
-            kb,
-            meters,
-            clock,
-            database=database,
-            judge=address.Judge(["127.0.0.1/32"], resolve),
-            transport=Moved(site.port),
-        ) as both,
+        opening() as kb,
+        whole.over(kb, meters, clock, database=database, **reaching(site, resolve)) as both,
     ):
         site.pages |= {f"/page/{number}": sites.html(text=f"Page {number}.") for number in range(PAGES)}
         site.pages |= {f"/notes/{number}": sites.html(text=f"Notes {number}.") for number in range(NOTES)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -20,7 +19,7 @@ from router import client as router_client
 from tests.clients import servers
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import conftest, memory, scopes, world
+from tests.kb import conftest, scopes, world
 from tests.kb.crawl import site as sites
 from tests.kb.files import making
 from tests.kb.http import whole
@@ -53,14 +52,6 @@ async def site() -> AsyncIterator[sites.Site]:
         yield made
 
 
-@pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
-        yield made
-
-
 async def resolve(host: str, port: int) -> list[str]:
     """Names that end with `.test` are this machine; others lie where their name says."""
     known = {"metadata.internal": ["169.254.169.254"], "gone.example": []}
@@ -75,9 +66,13 @@ async def both(
     database: mongo.Database,
     site: sites.Site,
 ) -> AsyncIterator[Both]:
-    judge = address.Judge(["127.0.0.1/32"], resolve)
-    async with whole.over(kb, meters, clock, database=database, judge=judge, transport=Moved(site.port)) as made:
+    async with whole.over(kb, meters, clock, database=database, **reaching(site)) as made:
         yield made
+
+
+def reaching(site: sites.Site, find: outward.Find = resolve) -> dict[str, Any]:
+    """How a service comes to the site by the names that `find` knows."""
+    return {"judge": address.Judge(["127.0.0.1/32"], find), "transport": Moved(site.port)}
 
 
 def content(url: str, before: str = "The release notes of the gateway are at", after: str = "", **more: str) -> str:
@@ -95,6 +90,10 @@ async def read(both: Both, text: str, answer: api.LinkAnswer | None = None) -> a
 def outcome(reply: api.IngestReply) -> tuple[api.LinkOutcome, str]:
     assert reply.link is not None
     return reply.link.outcome, reply.link.reason
+
+
+async def judged(both: Both, text: str, answer: api.LinkAnswer | None = None) -> api.LinkOutcome:
+    return outcome(await read(both, text, answer))[0]
 
 
 def asked(site: sites.Site) -> list[str]:
@@ -129,16 +128,15 @@ async def test_a_safe_link_becomes_a_document_with_an_edge_to_where_it_stands(
     # Its links are mentioned; none was asked for.
     [listed] = (await both[0].documents.listed(scopes.SHOP, kind="link")).documents
     assert listed.source_urn == own
-    again = await read(both, content(PAGE))
-    assert outcome(again)[0] is OUTCOME.KNOWN
+    assert outcome(await read(both, content(PAGE)))[0] is OUTCOME.KNOWN
     assert asked(site) == ["/gateway/notes"]
 
 
 async def test_one_time_links_are_never_asked_for(both: Both, site: sites.Site) -> None:
     await call_safe(both, "docs.test")
     for url in ("http://docs.test/unsubscribe?u=1", "http://docs.test/confirm?token=8d7c6b5a"):
-        assert outcome(await read(both, content(url)))[0] is OUTCOME.BLOCKED
-    assert outcome(await read(both, content(PAGE, after="Unsubscribe")))[0] is OUTCOME.BLOCKED
+        assert await judged(both, content(url)) is OUTCOME.BLOCKED
+    assert await judged(both, content(PAGE, after="Unsubscribe")) is OUTCOME.BLOCKED
     assert site.asked == []
     moved = web.Response(status=302, headers={"Location": "/unsubscribe?u=1"})
     site.pages |= {"/short": moved, "/robots.txt": web.Response(status=302, headers={"Location": "/rsvp/1?token=x"})}
@@ -154,7 +152,7 @@ async def test_one_time_links_are_never_asked_for(both: Both, site: sites.Site) 
 async def test_the_model_decides_where_no_pattern_does_and_its_refusal_becomes_a_pattern(
     kb: world.ObservedState, both: Both, site: sites.Site, fake: process.Fake
 ) -> None:
-    assert outcome(await read(both, content(PAGE)))[0] is OUTCOME.INDEXED
+    assert await judged(both, content(PAGE)) is OUTCOME.INDEXED
     site.pages["/prize"] = sites.html()
     found, why = outcome(await read(both, content("http://shop.test/prize?u=1", before="You are a winner, claim your")))
     assert found is OUTCOME.UNSAFE
@@ -163,7 +161,7 @@ async def test_the_model_decides_where_no_pattern_does_and_its_refusal_becomes_a
     assert (made.pattern, made.list, made.by) == ("shop.test/prize*", api.LinkList.UNSAFE, "qualifier")
     times = len(fake.requests(path="/api/chat", tag=prompt.LINK))
     assert times == 2
-    assert outcome(await read(both, content("http://shop.test/prize?u=2")))[0] is OUTCOME.BLOCKED
+    assert await judged(both, content("http://shop.test/prize?u=2")) is OUTCOME.BLOCKED
     reply = await read(both, content("http://docs.test/a", before=""))
     assert outcome(reply)[0] is OUTCOME.UNCLEAR
     assert reply.hints.has_actionable_content
@@ -182,10 +180,8 @@ async def test_where_no_backend_has_the_fast_model_the_usual_one_decides(
     fake: process.Fake,
 ) -> None:
     fast = answers.Answers(router, "no-such-model:1b", kb.ledger, meters)
-    judge = address.Judge(["127.0.0.1/32"], resolve)
-    moved = Moved(site.port)
-    async with whole.over(kb, meters, clock, database=database, judge=judge, transport=moved, asked=fast) as made:
-        assert outcome(await read(made, content(PAGE)))[0] is OUTCOME.INDEXED
+    async with whole.over(kb, meters, clock, database=database, asked=fast, **reaching(site)) as made:
+        assert await judged(made, content(PAGE)) is OUTCOME.INDEXED
     tried = [one["body"]["model"] for one in fake.requests(path="/api/chat", tag=prompt.LINK)]
     assert tried == ["no-such-model:1b", "qwen2.5:7b"]
 
@@ -200,16 +196,16 @@ async def test_a_person_s_answer_opens_or_leaves_the_page_and_makes_a_pattern_if
     left = await read(both, content("http://docs.test/a", before=""), api.LinkAnswer.NO)
     assert outcome(left) == (OUTCOME.UNSAFE, "Jana has said that it is not to be opened.")
     assert asked(site) == []
-    assert outcome(await read(both, content("http://docs.test/a", before=""), api.LinkAnswer.YES))[0] is OUTCOME.INDEXED
+    assert await judged(both, content("http://docs.test/a", before=""), api.LinkAnswer.YES) is OUTCOME.INDEXED
     assert await both[0].links.patterns(scopes.SHOP) == []
-    assert outcome(await read(both, content("http://docs.test/b", before="")))[0] is OUTCOME.UNCLEAR
+    assert await judged(both, content("http://docs.test/b", before="")) is OUTCOME.UNCLEAR
     always = await read(both, content("http://docs.test/b", before=""), api.LinkAnswer.ALWAYS)
     assert outcome(always)[0] is OUTCOME.INDEXED
-    assert outcome(await read(both, content("http://docs.test/c", before="")))[0] is OUTCOME.INDEXED
-    assert outcome(await read(both, content("http://shop.test/a", before="")))[0] is OUTCOME.UNCLEAR
+    assert await judged(both, content("http://docs.test/c", before="")) is OUTCOME.INDEXED
+    assert await judged(both, content("http://shop.test/a", before="")) is OUTCOME.UNCLEAR
     never = await read(both, content("http://shop.test/a", before=""), api.LinkAnswer.NEVER)
     assert outcome(never)[0] is OUTCOME.UNSAFE
-    assert outcome(await read(both, content("http://shop.test/b", before="")))[0] is OUTCOME.UNSAFE
+    assert await judged(both, content("http://shop.test/b", before="")) is OUTCOME.UNSAFE
     made = await both[0].links.patterns(scopes.SHOP)
     assert [(one.pattern, one.list.value, one.by) for one in made] == [
         ("docs.test", "Safe", "jana"),
@@ -234,7 +230,7 @@ async def test_no_answer_opens_what_is_never_opened(both: Both, site: sites.Site
         ("http://docs.test/left", OUTCOME.REFUSED),
     ):
         for answer in (api.LinkAnswer.YES, api.LinkAnswer.ALWAYS):
-            assert outcome(await read(both, content(url), answer))[0] is expected, url
+            assert await judged(both, content(url), answer) is expected, url
     assert [path for host, path in site.asked if path != "/robots.txt"] == ["/in", "/in", "/left", "/left"]
 
 
@@ -252,7 +248,7 @@ async def test_a_rule_decides_before_the_model_and_a_careful_one_over_a_safe_pat
         "enforce: link Ask when host shop.test\n"
         "enforce: link Leave when contains winner",
     )
-    assert outcome(await read(both, content(PAGE, before="", sender="Jana <Jana@Acme.com>")))[0] is OUTCOME.INDEXED
+    assert await judged(both, content(PAGE, before="", sender="Jana <Jana@Acme.com>")) is OUTCOME.INDEXED
     assert fake.requests(path="/api/chat", tag=prompt.LINK) == []
     await call_safe(both, "shop.test")
     found, why = outcome(await read(both, content("http://shop.test/x")))
@@ -261,9 +257,7 @@ async def test_a_rule_decides_before_the_model_and_a_careful_one_over_a_safe_pat
     assert (found, why) == (OUTCOME.UNSAFE, "The hard rule 'links' (version 1) leaves it.")
     assert fake.requests(path="/api/chat", tag=prompt.LINK) == []
     # Of another sender no line speaks: the model is asked.
-    assert (
-        outcome(await read(both, content("http://docs.test/a", before="", sender="x@else.com")))[0] is OUTCOME.UNCLEAR
-    )
+    assert await judged(both, content("http://docs.test/a", before="", sender="x@else.com")) is OUTCOME.UNCLEAR
     assert len(fake.requests(path="/api/chat", tag=prompt.LINK)) == 1
     assert asked(site) == ["/gateway/notes"]
 
@@ -301,20 +295,18 @@ async def test_addresses_that_are_not_opened(both: Both, site: sites.Site, url: 
         "http://0/",
     ],
 )
-async def test_internal_addresses_in_any_spelling(
-    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database, url: str
-) -> None:
+async def test_internal_addresses_in_any_spelling(kb: world.ObservedState, database: mongo.Database, url: str) -> None:
     """With the resolver of the system."""
-    async with whole.over(kb, meters, clock, database=database) as both:
-        assert outcome(await read(both, content(url)))[0] is OUTCOME.UNSAFE
+    async with whole.over(kb, kb.meters, kb.clock, database=database) as both:
+        assert await judged(both, content(url)) is OUTCOME.UNSAFE
 
 
 async def test_a_private_address_stays_closed_though_a_pattern_calls_it_safe(both: Both, site: sites.Site) -> None:
     await call_safe(both, "metadata.internal")
-    assert outcome(await read(both, content("http://metadata.internal/x")))[0] is OUTCOME.UNSAFE
+    assert await judged(both, content("http://metadata.internal/x")) is OUTCOME.UNSAFE
     site.pages["/in"] = web.Response(status=302, headers={"Location": "http://metadata.internal/latest"})
     await call_safe(both, "docs.test")
-    assert outcome(await read(both, content("http://docs.test/in")))[0] is OUTCOME.UNSAFE
+    assert await judged(both, content("http://docs.test/in")) is OUTCOME.UNSAFE
 
 
 @pytest.mark.parametrize(
@@ -335,10 +327,10 @@ async def test_what_the_site_says_is_the_outcome(
 ) -> None:
     await call_safe(both, "docs.test")
     site.pages["/page"] = made
-    assert outcome(await read(both, content("http://docs.test/page")))[0] is expected
+    assert await judged(both, content("http://docs.test/page")) is expected
     # What failed is tried again with the next task.
     site.pages["/page"] = sites.html(text="There it is.")
-    assert outcome(await read(both, content("http://docs.test/page")))[0] is OUTCOME.INDEXED
+    assert await judged(both, content("http://docs.test/page")) is OUTCOME.INDEXED
 
 
 async def test_a_file_behind_a_link_is_read_as_an_attachment_would_be(
@@ -348,17 +340,9 @@ async def test_a_file_behind_a_link_is_read_as_an_attachment_would_be(
     database: mongo.Database,
     site: sites.Site,
 ) -> None:
-    judge = address.Judge(["127.0.0.1/32"], resolve)
-    moved = Moved(site.port)
     async with outward.client(tls=servers.TLS) as http:
         parser = tika.Tika(conftest.required("JERVIS_TEST_TIKA_URL"), http)
-        more: dict[str, Any] = {
-            "database": database,
-            "judge": judge,
-            "transport": moved,
-            "parser": parser,
-            "limit": 150_000,
-        }
+        more: dict[str, Any] = {"database": database, "parser": parser, "limit": 150_000, **reaching(site)}
         async with whole.over(kb, meters, clock, **more) as both:
             await call_safe(both, "docs.test")
             for name, raw in (
@@ -366,7 +350,7 @@ async def test_a_file_behind_a_link_is_read_as_an_attachment_would_be(
                 ("a.docx", making.docx("Plan")),
             ):
                 site.pages[f"/{name}"] = web.Response(body=raw, content_type=f"{sniff.detect(raw).value}")
-                assert outcome(await read(both, content(f"http://docs.test/{name}")))[0] is OUTCOME.INDEXED, name
+                assert await judged(both, content(f"http://docs.test/{name}")) is OUTCOME.INDEXED, name
             found = await both[0].retrieve(
                 api.RetrieveRequest(scope=scopes.SHOP, query="uploads of 9 GB", kinds=["link"])
             )
@@ -382,16 +366,15 @@ async def test_a_file_behind_a_link_is_read_as_an_attachment_would_be(
                 ("tool.exe", b"MZ", "application/octet-stream", OUTCOME.REFUSED),
             ):
                 site.pages[f"/{name}"] = web.Response(body=body, content_type=media)
-                assert outcome(await read(both, content(f"http://docs.test/{name}")))[0] is expected, name
+                assert await judged(both, content(f"http://docs.test/{name}")) is expected, name
         gone = tika.Tika("http://127.0.0.1:9", http)
         async with whole.over(kb, meters, clock, **(more | {"parser": gone})) as both:
             site.pages["/b.pdf"] = web.Response(body=making.pdf("Later."), content_type="application/pdf")
-            assert outcome(await read(both, content("http://docs.test/b.pdf")))[0] is OUTCOME.UNREACHABLE
+            assert await judged(both, content("http://docs.test/b.pdf")) is OUTCOME.UNREACHABLE
 
 
 async def test_a_person_may_write_it_as_a_text(both: Both, site: sites.Site) -> None:
-    text = f"{PAGE}\nRelease notes of the gateway 3.2."
-    assert outcome(await read(both, text))[0] is OUTCOME.INDEXED
+    assert await judged(both, f"{PAGE}\nRelease notes of the gateway 3.2.") is OUTCOME.INDEXED
     with pytest.raises(client.Rejected) as refused:
         await read(both, "Nothing to open here.")
     assert refused.value.field == "content"
@@ -401,7 +384,7 @@ async def test_patterns_over_http(both: Both) -> None:
     await call_safe(both, "Docs.Test/gateway/*", "Unsafe")
     [made] = await both[0].links.patterns(scopes.SHOP)
     assert (made.pattern, made.list.value, made.scope) == ("docs.test/gateway/*", "Unsafe", scopes.SHOP)
-    assert outcome(await read(both, content(PAGE)))[0] is OUTCOME.BLOCKED
+    assert await judged(both, content(PAGE)) is OUTCOME.BLOCKED
     await both[0].links.delete(scopes.SHOP, "docs.test/gateway/*")
     with pytest.raises(client.Rejected) as missing:
         await both[0].links.delete(scopes.SHOP, "docs.test/gateway/*")
@@ -411,8 +394,7 @@ async def test_patterns_over_http(both: Both) -> None:
 async def test_a_document_names_its_links_and_opens_none(kb: world.ObservedState, site: sites.Site) -> None:
     reply = await kb.ingest(world.request(f"Please read {PAGE} by Friday. {PAGE}#end"))
     assert reply.links == [api.Link(url=PAGE, before="Please read", after=f"by Friday. {PAGE}#end")]
-    linked = await kb.ingest(world.request(f"See {PAGE}.", urn="link::http://a.test/", kind="link"))
-    assert linked.links == []
+    assert (await kb.ingest(world.request(f"See {PAGE}.", urn="link::http://a.test/", kind="link"))).links == []
     assert site.asked == []
 
 
@@ -435,8 +417,6 @@ async def test_agents_have_tools_for_it_and_call_nothing_safe(both: Both, site: 
     added = await called("manage_link_safety", pattern="ads.test", reason="Advertising.")
     assert [one["list"] for one in added["structuredContent"]["patterns"]] == ["Unsafe"]
     assert "- ads.test is Unsafe: Advertising." in (await called("manage_link_safety"))["content"][0]["text"]
-    refused = await called("manage_link_safety", pattern="ads.test", list="Safe")
-    assert refused["isError"]
-    wrong = await called("manage_link_safety", pattern="no host")
-    assert wrong["structuredContent"]["error"]["field"] == "pattern"
+    assert (await called("manage_link_safety", pattern="ads.test", list="Safe"))["isError"]
+    assert (await called("manage_link_safety", pattern="no host"))["structuredContent"]["error"]["field"] == "pattern"
     assert asked(site) == ["/gateway/notes"]

@@ -14,14 +14,12 @@ from aiohttp import web
 
 from crds import scope
 from kb import api, metrics, mongo
-from kb.crawl import address
-from router import client as router_client
 from tests.conftest import api_client
 from tests.kb import clock as clocks
-from tests.kb import memory, world
+from tests.kb import world
 from tests.kb.crawl import site as sites
 from tests.kb.http import whole
-from tests.kb.links.test_reading import Moved, resolve
+from tests.kb.links.test_reading import reaching
 from tests.operator import process
 from tests.operator.conftest import Space, database_name
 from tests.waiting import until
@@ -44,22 +42,18 @@ def space(kubeconfig: Path) -> Iterator[Space]:
 
 
 async def test_a_mail_with_three_links_and_the_same_mail_again(
+    opening: world.Opening,
     space: Space,
     kubeconfig: Path,
     tmp_path: Path,
-    router: router_client.Client,
     clock: clocks.Clock,
     meters: metrics.Metrics,
     database: mongo.Database,
 ) -> None:
-    judge = address.Judge(["127.0.0.1/32"], resolve)
     async with (
         sites.served() as site,
-        world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as kb,
-        whole.over(kb, meters, clock, database=database, judge=judge, transport=Moved(site.port), ingests=True) as (
-            client,
-            http,
-        ),
+        opening() as kb,
+        whole.over(kb, meters, clock, database=database, ingests=True, **reaching(site)) as (client, http),
     ):
         site.pages["/notes"] = sites.html("/further", text="The gateway limits uploads to 2 GB.")
         # As a shortener would hide it.

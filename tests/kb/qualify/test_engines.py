@@ -4,36 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from kb import api, metrics
-from router import client as router_client
+from kb import metrics
 from tests.fakes.ollama import process
-from tests.kb import clock as clocks
-from tests.kb import memory, world
+from tests.kb import world
 from tests.kb.qualify import test_calling as calling
 from tests.kb.rules.test_ingest import Kept
 
 CHAT = {"path": "/api/chat"}
-
-
-@pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
-        yield made
-
-
-async def usual(
-    path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> api.IngestReply:
-    """The reply of the simulator's own engine; the files are in `path`."""
-    async with world.opened(path, router, clock, meters, memory.Vectors(), memory.Content()) as other:
-        return await other.ingest(world.request())
 
 
 def problems(meters: metrics.Metrics) -> dict[str, float]:
@@ -55,11 +35,15 @@ def problems(meters: metrics.Metrics) -> dict[str, float]:
     ],
 )
 async def test_an_engine_that_wraps_its_answers_reads_a_mail_as_any_other(
-    kb: world.ObservedState, router: router_client.Client, fake: process.Fake, clock: clocks.Clock,
-    meters: metrics.Metrics, tmp_path: Path, engine: str, counted: set[str],
-) -> None:  # fmt: skip
-    (tmp_path / "usual").mkdir()
-    expected = await usual(tmp_path / "usual", router, clock, meters)
+    kb: world.ObservedState,
+    opening: world.Opening,
+    fake: process.Fake,
+    meters: metrics.Metrics,
+    engine: str,
+    counted: set[str],
+) -> None:
+    async with opening(within="usual") as usual:
+        expected = await usual.ingest(world.request())
     asked = fake.count(path="/api/chat")
     fake.forget()
     fake.set_faults([{"match": CHAT, "engine": engine}])
@@ -87,20 +71,14 @@ async def test_of_an_engine_that_does_not_come_to_an_end_is_used_what_came(
     assert extracted < 4096
 
 
-async def test_a_model_without_tools_chooses_them_by_format(
-    tmp_path: Path, router: router_client.Client, fake: process.Fake, clock: clocks.Clock, meters: metrics.Metrics
-) -> None:
+async def test_a_model_without_tools_chooses_them_by_format(opening: world.Opening, fake: process.Fake) -> None:
     rules = Kept()
     rules.rules = []
-    stores = memory.Vectors(), memory.Content()
-    async with world.opened(tmp_path, router, clock, meters, *stores, rules=rules, tools=True) as made:
+    async with opening(rules=rules, tools=True) as made:
         expected = await made.ingest(calling.issue())
     fake.forget()
     fake.set_faults([{"match": CHAT, "engine": "noTools"}])
-    folder = tmp_path / "toolless"
-    folder.mkdir()
-    async with world.opened(folder, router, clock, meters, memory.Vectors(), memory.Content(), rules=rules,
-                            tools=True) as made:  # fmt: skip
+    async with opening(within="toolless", rules=rules, tools=True) as made:
         reply = await made.ingest(calling.issue())
     assert (reply.hints, reply.directive, reply.problems) == (expected.hints, expected.directive, [])
     judged = [one for one in fake.requests(tag=calling.TAG) if "format" in one["body"]]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from kb import api, metrics
+from kb import api
 from kb.reading import answers, typed
-from router import client as router_client
 from router.client import asking
 from tests.fakes.ollama import process
-from tests.kb import clock as clocks
-from tests.kb import memory, world
+from tests.kb import world
 from tests.kb.qualify import test_scenarios as scenarios
 
 FAST, USUAL = "qwen3-coder:30b", "qwen2.5:7b"
@@ -21,11 +18,8 @@ TYPE, DETECT = "kb.qualify.type/v1", "kb.qualify.detect/v2"
 
 
 @pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    stores = memory.Vectors(), memory.Content()
-    async with world.opened(tmp_path, router, clock, meters, *stores, fast=FAST) as made:
+async def kb(opening: world.Opening) -> AsyncIterator[world.ObservedState]:
+    async with opening(fast=FAST) as made:
         yield made
 
 
@@ -72,8 +66,7 @@ async def test_a_model_that_never_ends_is_cut_and_the_typed_fallback_is_left(
     most = typed.EmailJudgement.tokens + asking.THOUGHTS
     assert [one["body"]["options"]["num_predict"] for one in tries] == [most] * answers.ATTEMPTS
     assert most < answers.ANSWER_TOKENS / 2
-    told = tries[-1]["body"]["messages"][-1]["content"]
-    assert told.startswith("That answer cannot be used: it repeats itself")
+    assert tries[-1]["body"]["messages"][-1]["content"].startswith("That answer cannot be used: it repeats itself")
     assert isinstance(found.extraction, api.EmailExtraction)
     assert found.extraction.sender == "Jana Novak <jana@acme.com>"
     assert len(found.errors) == 1

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kb import api
 from kb.reading import anchor, base_node, draft, fields, hints, mail, typed
+from kb.reading.given import Base
 from tests import thorough
 from tests.kb import world
 
@@ -110,12 +111,14 @@ def test_the_base_node_is_what_the_source_says_and_the_correlation_id_only_where
     assert _key("wiki", "task::0b1e", "A page.", correlationId="c1") == "confluence::c1"
 
 
-def test_typed_facts_are_relationships_of_the_base_node() -> None:
-    text = json.dumps(ISSUE)
-    found = base_node.parsed(
-        world.request(text, kind="issue", urn="jira::JERV-9"), text, anchor.Anchor("jira::JERV-9", "x")
-    )
+def _node(text: str, node: anchor.Anchor, **more: Any) -> Base:
+    found = base_node.parsed(world.request(text, **more), text, node)
     assert found is not None
+    return found
+
+
+def test_typed_facts_are_relationships_of_the_base_node() -> None:
+    found = _node(json.dumps(ISSUE), anchor.Anchor("jira::JERV-9", "x"), kind="issue", urn="jira::JERV-9")
     assert [(one.relation, one.key, one.type) for one in found.facts] == [
         ("assigned_to", "person:petr svoboda", "person"),
         ("in_epic", "jira::JERV-1", "jira_issue"),
@@ -125,23 +128,13 @@ def test_typed_facts_are_relationships_of_the_base_node() -> None:
 
 def test_what_the_text_says_of_a_document_is_in_its_node() -> None:
     text = "Key: JERV-9\nEpic: JERV-9\nSprint: Sprint 7"
-    issue = base_node.parsed(
-        world.request(text, kind="issue", urn="jira::JERV-9"), text, anchor.Anchor("jira::JERV-9", "jira_issue")
-    )
-    assert issue is not None
+    issue = _node(text, anchor.Anchor("jira::JERV-9", "jira_issue"), kind="issue", urn="jira::JERV-9")
     assert [one.relation for one in issue.facts] == ["in_sprint"]
     for files in ([], ["a.pdf"]):
-        sent = world.request(HEADERS, attachments=files)
-        mail_node = base_node.parsed(sent, HEADERS, anchor.Anchor("email::m1", "email"))
-        assert mail_node is not None
+        mail_node = _node(HEADERS, anchor.Anchor("email::m1", "email"), attachments=files)
         assert mail_node.properties["hasAttachments"] is bool(files)
         assert mail_node.properties["subject"] == "Přístup to the build"
-    page = base_node.parsed(
-        world.request("Author: Jana Novak\n\nText.", kind="wiki"),
-        "Author: Jana Novak\n\nText.",
-        anchor.Anchor("a", "b"),
-    )
-    assert page is not None
+    page = _node("Author: Jana Novak\n\nText.", anchor.Anchor("a", "b"), kind="wiki")
     assert page.properties["authorName"] == "Jana Novak"
 
 
@@ -155,34 +148,27 @@ def test_what_is_asked_fits_the_window_and_has_head_and_tail(piece: str, times: 
     assert shown == text or (text.startswith(shown.partition("\n[...]\n")[0]) and "\n[...]\n" in shown)
 
 
+JUDGED: dict[str, Any] = {
+    "has_actionable_content": False,
+    "is_assigned_to_me": False,
+    "has_future_deadline": False,
+    "urgency": "low",
+    "summary": "",
+    "reason": "",
+}
+
+
 def test_a_model_is_believed_where_the_text_says_it() -> None:
-    said = typed.JiraReading(
-        has_actionable_content=False,
-        is_assigned_to_me=False,
-        has_future_deadline=False,
-        urgency="low",
-        summary="",
-        reason="",
-        status="in  progress",
-        assignee="Nobody Known",
-        reporter="Jana Novak",
-    )
+    said = typed.JiraReading(**JUDGED, status="in  progress", assignee="Nobody Known", reporter="Jana Novak")
     found = typed.jira("JERV-1", "It is In Progress.", "A picture of Jana Novak.", said)
     assert (found.status, found.assignee, found.reporter) == ("in progress", "", "Jana Novak")
 
 
 def test_lines_of_a_log_are_its_own_and_fit_a_chunk() -> None:
     lines = [f"2026-03-02 09:00:{number:02} ERROR {'x' * 300} {number}" for number in range(40)]
+    invented = ["2026-03-02 ERROR invented"]
     said = typed.LogReading(
-        has_actionable_content=False,
-        is_assigned_to_me=False,
-        has_future_deadline=False,
-        urgency="low",
-        summary="",
-        reason="",
-        log_summary="It failed.",
-        key_events=[*lines, lines[0]],
-        critical_details=["2026-03-02 ERROR invented"],
+        **JUDGED, log_summary="It failed.", key_events=[*lines, lines[0]], critical_details=invented
     )
     found, problems = typed.log("\n".join(lines), said)
     assert problems == ["1 of 1 lines in criticalDetails do not stand in the log, and were left out"]
@@ -194,17 +180,8 @@ def test_lines_of_a_log_are_its_own_and_fit_a_chunk() -> None:
 
 def test_a_line_that_is_named_twice_stands_once_and_only_logs_look_like_one() -> None:
     lines = [f"2026-03-02 09:00:{number:02} ERROR {number}" for number in range(4)]
-    said = typed.LogReading(
-        has_actionable_content=False,
-        is_assigned_to_me=False,
-        has_future_deadline=False,
-        urgency="low",
-        summary="",
-        reason="",
-        log_summary="It failed.",
-        key_events=[lines[0], lines[1], lines[0]],
-        critical_details=[],
-    )
+    twice = [lines[0], lines[1], lines[0]]
+    said = typed.LogReading(**JUDGED, log_summary="It failed.", key_events=twice, critical_details=[])
     assert typed.log("\n".join(lines), said)[0].key_events == (lines[0], lines[1])
     assert typed.looks_like_log("\n".join(lines))
     assert not typed.looks_like_log("\n".join([*lines, *["It was seen by Jana."] * 4]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,9 +18,7 @@ from tests import waiting
 from tests.fakes.ollama import process
 from tests.kb import world
 from tests.kb.qualify.test_scenarios import document
-from tests.kb.qualify.test_vision import LETTERS, TICKET, attached, kb
-
-__all__ = ["kb"]
+from tests.kb.qualify.test_vision import LETTERS, TICKET, attached
 
 
 @pytest.mark.parametrize("sizes", [[3, 3, 3, 3], [10, 1, 99, 4], [99, 99], [1] * 30])
@@ -74,17 +71,13 @@ async def test_documents_that_are_qualified_at_once_wait_for_the_room_of_their_i
         made = draft.make(request, world.MAIL, size=4000, overlap=200)
         return qualifier.run(request, world.MAIL, made, Priority.P3, read)
 
-    gate = f"room-{uuid.uuid4()}"
-    fake.set_faults([{"match": {"tag": "kb.describe/v1"}, "stall": {"afterBytes": 0, "gate": gate}}])
-    running = asyncio.gather(*(run(number) for number in range(3)))
+    async def run_all() -> list[Any]:
+        return await asyncio.gather(*(run(number) for number in range(3)))
 
-    try:
+    async with world.stalled(fake, run_all(), tag="kb.describe/v1") as running:
         await waiting.eventually(lambda: fake.count(tag="kb.describe/v1") >= 2)
         await asyncio.sleep(0.3)
         at_once = fake.count(tag="kb.describe/v1")
-    finally:
-        await asyncio.to_thread(fake.open_gate, gate)
-        fake.set_faults([])
     found = [one.state for one in await running]
     assert at_once == 2
     assert all(one.vision_analysis for state in found for one in state.attachments)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +15,10 @@ from kb import api, identity, metrics
 from kb.ingest import graph_builder, intent
 from kb.qualify import graph
 from kb.reading import answers
-from router import client as router_client
 from tests import waiting
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.http import serving
 
 NOTE = "Petr Svoboda wrote module1.py for Globex.\n\n" + "It reads the orders of the shop. " * 40
@@ -48,11 +45,8 @@ TYPES = {
 
 
 @pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    stores = memory.Vectors(), memory.Content()
-    async with world.opened(tmp_path, router, clock, meters, *stores, chunk_chars=900) as made:
+async def kb(opening: world.Opening) -> AsyncIterator[world.ObservedState]:
+    async with opening(chunk_chars=900) as made:
         yield made
 
 
@@ -117,7 +111,7 @@ async def test_an_issue_is_known_by_its_kind_or_detected(
     [node] = await kb.graph.nodes(scopes.SHOP, keys=["jira::JERV-77"])
     assert node.properties["assignee"] == "Petr Svoboda"
     assert node.properties["changeDescription"] == "Please fix PageView.kt by 2026-04-15."
-    edges = {(one.edge.type, one.edge.target) for one in await kb.graph.edges(scopes.SHOP)}
+    edges = {(kind, target) for _, kind, target in await kb.triples()}
     assert {("assigned_to", "person:petr svoboda"), ("in_sprint", "sprint:sprint 7")} <= edges
 
 
@@ -168,9 +162,7 @@ async def test_it_ends_for_every_type_whatever_answer_cannot_be_used(
     assert counted == sum(len(one.errors) for one in found.metrics.phases if one.phase == "extraction")
 
 
-async def test_an_unknown_type_is_generic_and_counted(
-    kb: world.ObservedState, fake: process.Fake, meters: metrics.Metrics
-) -> None:
+async def test_an_unknown_type_is_generic_and_counted(kb: world.ObservedState, fake: process.Fake) -> None:
     said = {
         "contentType": "FAX",
         "typeReason": "It beeps.",
@@ -185,7 +177,7 @@ async def test_an_unknown_type_is_generic_and_counted(
     reply, found = await qualified(kb, document("GENERIC"))
     assert found.content_type is api.ContentType.GENERIC
     counted = {"prompt": "kb.qualify.detect/v2", "field": "contentType"}
-    assert meters.registry.get_sample_value("jervis_kb_answer_problems_total", counted) == 1
+    assert kb.meters.registry.get_sample_value("jervis_kb_answer_problems_total", counted) == 1
     assert (reply.summary, reply.hints.reason) == ("A fax.", "It informs.")
 
 
@@ -208,8 +200,7 @@ async def test_every_chunk_is_part_of_the_base_node(kb: world.ObservedState, met
     reply, found = await qualified(kb, world.request(world.MAIL + "\n\n" + world.LONG))
     assert len(reply.chunk_ids) > 3
     held = await kb.graph.mentioned(scopes.SHOP, reply.chunk_ids)
-    parts = {one.chunk_id for one in held if one.node_key == found.base_node_key}
-    assert parts == set(reply.chunk_ids)
+    assert {one.chunk_id for one in held if one.node_key == found.base_node_key} == set(reply.chunk_ids)
     stored = await kb.vectors.chunks(scopes.SHOP, reply.chunk_ids)
     assert all(found.base_node_key in one.graph_refs for one in stored.values())
     async with serving.over(kb, meters) as (client, _):
@@ -257,19 +248,11 @@ async def test_the_client_reads_what_the_service_says(kb: world.ObservedState, m
 
 
 async def test_a_run_that_is_given_up_leaves_no_call_behind(kb: world.ObservedState, fake: process.Fake) -> None:
-    gate = f"qualify-{uuid.uuid4()}"
-    fake.set_faults([{"match": {"path": "/api/chat"}, "stall": {"afterBytes": 0, "gate": gate}}])
     before = asyncio.all_tasks()
-    running = asyncio.create_task(kb.ingest(document("EMAIL")))
-
-    def asked() -> bool:
-        return fake.count(path="/api/chat") == 2
-
-    await waiting.eventually(asked)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-    assert [one for one in asyncio.all_tasks() - before if one is not running and "graph" in repr(one)] == []
-    await asyncio.to_thread(fake.open_gate, gate)
-    fake.set_faults([])
+    async with world.stalled(fake, kb.ingest(document("EMAIL")), path="/api/chat") as running:
+        await waiting.eventually(lambda: fake.count(path="/api/chat") == 2)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert [one for one in asyncio.all_tasks() - before if one is not running and "graph" in repr(one)] == []
     _, found = await qualified(kb, document("EMAIL"))
     assert found.errors == ()

@@ -104,8 +104,9 @@ def settled(judged: hints.Judgement) -> tuple[api.Hints, api.QualifierDirective]
     return found, hints.direct(judged, found, NOW)
 
 
-def decision(judged: hints.Judgement) -> directive.Chosen:
+def decision(judged: hints.Judgement | None) -> directive.Chosen:
     """What the operator makes of the reply that carries it."""
+    assert judged is not None
     found, given_ = settled(judged)
     reply = api.IngestReply(
         source_urn=URN,
@@ -188,9 +189,7 @@ def test_the_most_careful_call_holds_and_that_is_said(names: tuple[str, ...], he
     desk = calls()
     for name in names:
         desk.answer(name, RIGHT[name])
-    judged = desk.judgement()
-    assert judged is not None
-    assert decision(judged).decision is held
+    assert decision(desk.judgement()).decision is held
     assert (desk.contradictions != []) == bool(said)
     assert said in "".join(desk.contradictions)
 
@@ -201,13 +200,9 @@ def test_that_nothing_is_to_be_done_holds_only_where_no_call_says_otherwise() ->
         desk = calls()
         desk.answer("routeTask", done)
         desk.answer(name, RIGHT[name])
-        judged = desk.judgement()
-        assert judged is not None
-        assert decision(judged).decision is not Decision.INFO_ONLY, name
+        assert decision(desk.judgement()).decision is not Decision.INFO_ONLY, name
         assert "routeTask DONE" in desk.contradictions[0]
-    judged = outcome([("routeTask", done)])[1]
-    assert judged is not None
-    assert decision(judged).decision is Decision.INFO_ONLY
+    assert decision(outcome([("routeTask", done)])[1]).decision is Decision.INFO_ONLY
 
 
 def test_each_call_answers_the_id_of_the_task_that_the_operator_moves() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,14 +28,6 @@ LETTERS = "A photo of the office.\nThe desk is new."
 @pytest.fixture(autouse=True)
 def ocr() -> None:
     needs.ocr()
-
-
-@pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
-        yield made
 
 
 async def attached(kb: world.ObservedState, *texts: str) -> list[api.File]:
@@ -122,32 +111,22 @@ async def test_the_attachment_that_comes_later_is_not_looked_at_again(
 
 @pytest.mark.parametrize("type_", ["LOG", "JIRA"])
 async def test_stopped_before_each_call_of_a_store_it_ends_as_if_it_had_not_been(
-    tmp_path: Path,
-    router: router_client.Client,
-    clock: clocks.Clock,
-    meters: metrics.Metrics,
-    fake: process.Fake,
-    type_: str,
+    opening: world.Opening, clock: clocks.Clock, fake: process.Fake, type_: str
 ) -> None:
     """A new process resumes what is open each time, and asks no model for what one said before."""
     vectors, content = memory.Vectors(), memory.Content()
-
-    def opened(name: str, store: memory.Vectors) -> AbstractAsyncContextManager[world.ObservedState]:
-        (tmp_path / name).mkdir(exist_ok=True)
-        return world.opened(tmp_path / name, router, clock, meters, store, content)
-
-    async with opened("alone", memory.Vectors()) as alone:
+    async with opening(content_store=content, within="alone") as alone:
         sent = document(type_, files=await attached(alone, TICKET))
         reply, _ = await qualified(alone, sent)
         expected = await alone.state()
     fake.forget()
     vectors.switch.fail_after = 0
-    async with opened("stopped", vectors) as kb:
+    async with opening(vectors, content, within="stopped") as kb:
         with pytest.raises(errors.Away):
             await kb.ingest(sent)
     for stop in range(1, 40):
         vectors.switch.fail_after = stop
-        async with opened("stopped", vectors) as kb:
+        async with opening(vectors, content, within="stopped") as kb:
             await kb.recovery.sweep(before=clock() + timedelta(seconds=1))
             if await kb.ledger.count() == {intent.State.FINISHED: 1}:
                 vectors.switch.fail_after = None

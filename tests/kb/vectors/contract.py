@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -41,6 +42,11 @@ def point(*weights: float) -> model.Vector:
     return [*weights, *[0.0] * (8 - len(weights))]
 
 
+def chunk_ids(hits: Iterable[model.Hit]) -> list[str]:
+    """Of the chunks that were hit, in order."""
+    return [hit.chunk_id for hit in hits]
+
+
 class Contract:
     """The meaning of `kb.vectors.store.Store`."""
 
@@ -64,17 +70,17 @@ class Contract:
     async def test_dense_and_lexical_order(self, store: Store) -> None:
         near, far = chunk(scopes.SHOP, "u:1", "apples and pears"), chunk(scopes.SHOP, "u:2", "the broken login page")
         await store.put(scopes.SHOP, [(near, point(1, 0.1)), (far, point(0.1, 1))], [])
-        assert [hit.chunk_id for hit in await store.dense(scopes.SHOP, point(1), limit=5)] == [near.id, far.id]
-        assert [hit.chunk_id for hit in await store.dense(scopes.SHOP, point(1), limit=1)] == [near.id]
-        assert [hit.chunk_id for hit in await store.lexical(scopes.SHOP, "Login broken?", limit=5)] == [far.id]
+        assert chunk_ids(await store.dense(scopes.SHOP, point(1), limit=5)) == [near.id, far.id]
+        assert chunk_ids(await store.dense(scopes.SHOP, point(1), limit=1)) == [near.id]
+        assert chunk_ids(await store.lexical(scopes.SHOP, "Login broken?", limit=5)) == [far.id]
 
     async def test_an_id_that_begins_with_zeros_is_found_as_it_is(self, store: Store) -> None:
         """Weaviate sends ids as numbers."""
         made = replace(chunk(scopes.SHOP, "u:1", "the order"), id="00000000-0ed2-5494-a900-8fd6cd43f881")
         line = replace(sentence(made, "the order"), id="000c4f64-84e7-5a3b-8f2f-5a0a3e3f3a11")
         await store.put(scopes.SHOP, [(made, point(1))], [(line, point(1))])
-        assert [hit.chunk_id for hit in await store.dense(scopes.SHOP, point(1), limit=5)] == [made.id]
-        assert [hit.chunk_id for hit in await store.lexical(scopes.SHOP, "order", limit=5)] == [made.id]
+        assert chunk_ids(await store.dense(scopes.SHOP, point(1), limit=5)) == [made.id]
+        assert chunk_ids(await store.lexical(scopes.SHOP, "order", limit=5)) == [made.id]
         assert (await store.cosines(scopes.SHOP, point(1), [line.id])).keys() == {line.id}
 
     async def test_what_is_asked_by_id_is_found_in_both_partitions(self, store: Store) -> None:
@@ -91,8 +97,8 @@ class Contract:
         wiki = chunk(scopes.SHOP, "u:2", "login", kind="wiki")
         await store.put(scopes.SHOP, [(mail, point(1)), (wiki, point(1))], [])
         wikis, mails, none = (selection.Selection(kinds=kinds) for kinds in (("wiki",), ("email",), ()))
-        assert [h.chunk_id for h in await store.dense(scopes.SHOP, point(1), limit=5, chosen=wikis)] == [wiki.id]
-        assert [h.chunk_id for h in await store.lexical(scopes.SHOP, "login", limit=5, chosen=mails)] == [mail.id]
+        assert chunk_ids(await store.dense(scopes.SHOP, point(1), limit=5, chosen=wikis)) == [wiki.id]
+        assert chunk_ids(await store.lexical(scopes.SHOP, "login", limit=5, chosen=mails)) == [mail.id]
         assert await store.dense(scopes.SHOP, point(1), limit=5, chosen=none) == []
 
     async def test_time_and_source_narrow_and_the_newest_come_first(self, store: Store) -> None:
@@ -119,10 +125,8 @@ class Contract:
                 for key, one in made.items()
                 if chosen.admits(one.kind, one.source_urn, selection.moment(one.observed_at))
             }
-            assert {
-                hit.chunk_id for hit in await store.dense(scopes.SHOP, point(1), limit=9, chosen=chosen)
-            } == expected
-            assert {h.chunk_id for h in await store.lexical(scopes.SHOP, "login", limit=9, chosen=chosen)} == expected
+            assert set(chunk_ids(await store.dense(scopes.SHOP, point(1), limit=9, chosen=chosen))) == expected
+            assert set(chunk_ids(await store.lexical(scopes.SHOP, "login", limit=9, chosen=chosen))) == expected
             assert {one.id for one in await store.newest(scopes.SHOP, chosen, limit=9)} == expected
         newest = [one.source_urn for one in await store.newest(scopes.SHOP, selection.ALL, limit=9)]
         assert newest == ["mail:2", "jira:1", "mail:1", "mail:0"]
@@ -153,18 +157,13 @@ class Contract:
         ]
         for wanted, expected in cases:
             chosen = selection.Selection(labels=tuple(selection.labels(one) for one in wanted))
-            ids = {made[number].id for number in expected}
+            matching = {made[number].id for number in expected}
             assert {n for n, one in enumerate(made) if chosen.carries(selection.labels(one.said()))} == expected
-            dense = await store.dense(scopes.SHOP, point(1), limit=10, chosen=chosen)
-            lexical = await store.lexical(scopes.SHOP, "login", limit=10, chosen=chosen)
-            newest = await store.newest(scopes.SHOP, chosen, limit=10)
-            assert {hit.chunk_id for hit in dense} == ids
-            assert {hit.chunk_id for hit in lexical} == ids
-            assert {one.id for one in newest} == ids
-            assert await store.chosen(scopes.SHOP, [one.id for one in made[:2]], chosen) == ids & {
-                made[0].id,
-                made[1].id,
-            }
+            assert set(chunk_ids(await store.dense(scopes.SHOP, point(1), limit=10, chosen=chosen))) == matching
+            assert set(chunk_ids(await store.lexical(scopes.SHOP, "login", limit=10, chosen=chosen))) == matching
+            assert {one.id for one in await store.newest(scopes.SHOP, chosen, limit=10)} == matching
+            first = {made[0].id, made[1].id}
+            assert await store.chosen(scopes.SHOP, first, chosen) == matching & first
             assert await store.chosen(scopes.BLOG, [one.id for one in made], chosen) == set()
         changed = replace(made[0], metadata='{"team": "web"}')
         assert changed.revision(scopes.SHOP) != made[0].revision(scopes.SHOP)
@@ -333,8 +332,8 @@ class Contract:
         for viewer in (*owners, scopes.make("nobody")):
             mine = {key for key, (owner, _) in made.items() if visibility.sees(viewer, owner)}
             lines = {line for owner, line in made.values() if visibility.sees(viewer, owner)}
-            assert {hit.chunk_id for hit in await store.dense(viewer, point(1), limit=20)} == mine
-            assert {hit.chunk_id for hit in await store.lexical(viewer, "login", limit=20)} == mine
+            assert set(chunk_ids(await store.dense(viewer, point(1), limit=20))) == mine
+            assert set(chunk_ids(await store.lexical(viewer, "login", limit=20))) == mine
             assert set(await store.chunks(viewer, list(made))) == mine
             assert set(await store.cosines(viewer, point(1), [line for _, line in made.values()])) == lines
             assert await store.counts(viewer) == (len(mine), len(mine))
@@ -374,13 +373,11 @@ class History:
         past = identity.past(version_id, old.id)
         for day, found in ((1, []), (3, [past]), (5, [new.id]), (9, [new.id])):
             chosen = selection.Selection(as_of=at(day))
-            hits = await store.dense(scopes.SHOP, point(1), limit=5, chosen=chosen)
-            assert [hit.chunk_id for hit in hits] == found
-            hits = await store.lexical(scopes.SHOP, "login", limit=5, chosen=chosen)
-            assert [hit.chunk_id for hit in hits] == found
+            assert chunk_ids(await store.dense(scopes.SHOP, point(1), limit=5, chosen=chosen)) == found
+            assert chunk_ids(await store.lexical(scopes.SHOP, "login", limit=5, chosen=chosen)) == found
             assert [one.id for one in await store.newest(scopes.SHOP, chosen, limit=5)] == found
-        assert [hit.chunk_id for hit in await store.dense(scopes.SHOP, point(1), limit=5)] == [new.id]
-        assert [hit.chunk_id for hit in await store.lexical(scopes.SHOP, "Jana login", limit=5)] == [new.id]
+        assert chunk_ids(await store.dense(scopes.SHOP, point(1), limit=5)) == [new.id]
+        assert chunk_ids(await store.lexical(scopes.SHOP, "Jana login", limit=5)) == [new.id]
         assert await store.chunks(scopes.SHOP, [past]) == {}
         [kept] = (await store.chunks(scopes.SHOP, [past], history=True)).values()
         assert (kept.text, kept.until_ms, kept.document_id) == (old.text, selection.millis(at(5)), old.document_id)
@@ -400,11 +397,8 @@ class History:
         for team, day, expected in (("web", 3, [past]), ("core", 3, []), ("web", 6, []), ("core", 6, [made.id])):
             chosen = selection.Selection(as_of=at(day), labels=((f"team={team}",),))
             assert await store.chosen(scopes.SHOP, [made.id, past], chosen) == set(expected)
-            for hits in (
-                await store.dense(scopes.SHOP, point(1), limit=9, chosen=chosen),
-                await store.lexical(scopes.SHOP, "logins", limit=9, chosen=chosen),
-            ):
-                assert [hit.chunk_id for hit in hits] == expected
+            assert chunk_ids(await store.dense(scopes.SHOP, point(1), limit=9, chosen=chosen)) == expected
+            assert chunk_ids(await store.lexical(scopes.SHOP, "logins", limit=9, chosen=chosen)) == expected
         [found] = (await store.chunks(scopes.SHOP, [past], history=True)).values()
         assert found.said() == {"team": "web"}
 
@@ -426,8 +420,7 @@ class History:
         both, _ = await store.audit("acme", document_ids=[new.document_id])
         assert sorted(one.chunk_id for one in both) == sorted(found)
         assert await store.audit_sentences("acme", document_ids=[new.document_id]) == (lines, None)
-        held = await store.held("acme", [past, new.id])
-        assert {one.document_id for one in held.values()} == {old.document_id}
+        assert {one.document_id for one in (await store.held("acme", [past, new.id])).values()} == {old.document_id}
         moved = scopes.make("acme", "shop", "wholesale")
         assert await store.regroup(moved) == 3
         assert (await store.held("acme", [past]))[past].owner == moved
@@ -448,7 +441,7 @@ class History:
         assert await store.size("acme") == (2, 1)
         assert await store.size("other") == (0, 0)
         chosen = selection.Selection(as_of=at(3))
-        assert then.id in {hit.chunk_id for hit in await store.dense(scopes.SHOP, point(1), limit=5, chosen=chosen)}
+        assert then.id in set(chunk_ids(await store.dense(scopes.SHOP, point(1), limit=5, chosen=chosen)))
         assert await store.chunks(scopes.SHOP, [then.id], history=True) == {then.id: then}
         assert (await store.cosines(scopes.SHOP, point(1), [line.id], history=True)).keys() == {line.id}
         assert (await store.held("acme", [now.id]))[now.id].revision == now.revision(scopes.SHOP)

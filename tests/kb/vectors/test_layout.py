@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
@@ -12,7 +10,7 @@ import pytest
 from kb import errors
 from kb.vectors import weaviate
 from kb.vectors.weaviate import schema
-from tests.kb import conftest, scopes
+from tests.kb import scopes
 from tests.kb.vectors import contract
 
 pytestmark = pytest.mark.services
@@ -22,14 +20,12 @@ LINE = contract.sentence(ONE, "text 1")
 
 
 @pytest.fixture
-async def opened() -> AsyncIterator[Opened]:
+async def opened(weaviate_server: tuple[str, int], weaviate_index: str) -> AsyncIterator[Opened]:
     """Stores of one index, as a process that is started again with other settings has them."""
-    server = conftest.required("JERVIS_TEST_WEAVIATE_URL"), int(os.environ["JERVIS_TEST_WEAVIATE_GRPC_PORT"])
-    name = f"test-{uuid.uuid4().hex}"
     stores: list[weaviate.Store] = []
 
     def make(layout: schema.Layout) -> weaviate.Store:
-        stores.append(weaviate.Store(*server, name, index=name, layout=layout))
+        stores.append(weaviate.Store(*weaviate_server, weaviate_index, index=weaviate_index, layout=layout))
         return stores[-1]
 
     yield make
@@ -46,7 +42,7 @@ async def _fill(store: weaviate.Store) -> None:
 async def _finds(store: weaviate.Store) -> bool:
     hits = await store.dense(scopes.SHOP, contract.point(1, 0.1), limit=5)
     [cosine] = (await store.cosines(scopes.SHOP, contract.point(1), [LINE.id])).values()
-    return [hit.chunk_id for hit in hits] == [ONE.id, TWO.id] and cosine == pytest.approx(1.0, abs=1e-6)
+    return contract.chunk_ids(hits) == [ONE.id, TWO.id] and cosine == pytest.approx(1.0, abs=1e-6)
 
 
 async def _index(store: weaviate.Store, name: str) -> dict[str, object]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -17,7 +15,7 @@ from kb import errors, identity, selection
 from kb.vectors import record, weaviate
 from kb.vectors.weaviate import schema
 from tests import ports
-from tests.kb import conftest, scopes
+from tests.kb import scopes
 from tests.kb.vectors import contract
 
 pytestmark = pytest.mark.services
@@ -94,7 +92,7 @@ async def test_collections_that_were_lost_are_made_again(store: weaviate.Store) 
         await store.dense(scopes.SHOP, contract.point(1), limit=5)
     assert await store.dense(scopes.SHOP, contract.point(1), limit=5) == []
     await store.put(scopes.SHOP, [(made, contract.point(1))], [])
-    assert [hit.chunk_id for hit in await store.dense(scopes.SHOP, contract.point(1), limit=5)] == [made.id]
+    assert contract.chunk_ids(await store.dense(scopes.SHOP, contract.point(1), limit=5)) == [made.id]
 
 
 class Interrupted(weaviate.Store):
@@ -114,11 +112,12 @@ class Interrupted(weaviate.Store):
 
 
 @pytest.fixture
-async def models() -> AsyncIterator[tuple[weaviate.Store, Interrupted]]:
+async def models(
+    weaviate_server: tuple[str, int], weaviate_index: str
+) -> AsyncIterator[tuple[weaviate.Store, Interrupted]]:
     """The stores of an earlier model and of today's in one index."""
-    server = conftest.required("JERVIS_TEST_WEAVIATE_URL"), int(conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT"))
-    index = uuid.uuid4().hex
-    pair = weaviate.Store(*server, "earlier", index=index), Interrupted(*server, "today", index=index)
+    earlier = weaviate.Store(*weaviate_server, "earlier", index=weaviate_index)
+    pair = earlier, Interrupted(*weaviate_server, "today", index=weaviate_index)
     yield pair
     for one in pair:
         await one.destroy()
@@ -267,7 +266,7 @@ async def test_a_collection_that_takes_no_writes_is_brought_up_to_date_later(sto
         await store.lexical(scopes.SHOP, "Nováková", limit=9)
     assert caught.value.retry_after is not None
     await chunks.config.update_shards("READY", "cacme")
-    assert [hit.chunk_id for hit in await store.lexical(scopes.SHOP, "Nováková", limit=9)] == [one.id]
+    assert contract.chunk_ids(await store.lexical(scopes.SHOP, "Nováková", limit=9)) == [one.id]
 
 
 async def test_a_changed_collection_takes_writes_at_once(store: weaviate.Store) -> None:
@@ -295,7 +294,7 @@ async def test_a_collection_of_schema_1_is_brought_up_to_date(store: weaviate.St
     assert await store.dense(scopes.SHOP, contract.point(1), limit=9, chosen=dated) == []
     store._complete = False
     found = await store.dense(scopes.SHOP, contract.point(1), limit=9, chosen=dated)
-    assert {hit.chunk_id for hit in found} == {one.id for one in made[1:]}
+    assert set(contract.chunk_ids(found)) == {one.id for one in made[1:]}
     assert f"schema {schema.VERSION}" in ((await chunks.config.get()).description or "")
 
 
@@ -310,18 +309,17 @@ async def test_a_collection_of_schema_2_is_searched_by_its_words(store: weaviate
         await chunks.with_tenant("cacme").data.update(one.id, properties=properties)
     assert await store.lexical(scopes.SHOP, "Nováková", limit=9) == []
     store._complete = False
-    assert [hit.chunk_id for hit in await store.lexical(scopes.SHOP, "Nováková", limit=9)] == [made[0].id]
-    assert [hit.chunk_id for hit in await store.lexical(scopes.SHOP, "請求", limit=9)] == [made[1].id]
+    assert contract.chunk_ids(await store.lexical(scopes.SHOP, "Nováková", limit=9)) == [made[0].id]
+    assert contract.chunk_ids(await store.lexical(scopes.SHOP, "請求", limit=9)) == [made[1].id]
 
 
 async def test_words_are_made_again_when_diacritics_begin_or_cease_to_count(
-    store: weaviate.Store, weaviate_index: str
+    store: weaviate.Store, weaviate_server: tuple[str, int], weaviate_index: str
 ) -> None:
     one = contract.chunk(scopes.SHOP, "u:1", "Résumé")
     await store.put(scopes.SHOP, [(one, contract.point(1))], [])
     assert await store.lexical(scopes.SHOP, "resume", limit=9) != []
-    url, port = os.environ["JERVIS_TEST_WEAVIATE_URL"], int(os.environ["JERVIS_TEST_WEAVIATE_GRPC_PORT"])
-    exact = weaviate.Store(url, port, weaviate_index, index=weaviate_index, folded=False)
+    exact = weaviate.Store(*weaviate_server, weaviate_index, index=weaviate_index, folded=False)
     found = [await exact.lexical(scopes.SHOP, query, limit=9) for query in ("résumé", "resume")]
     await exact.close()
     assert [[hit.chunk_id for hit in hits] for hits in found] == [[one.id], []]
@@ -366,15 +364,14 @@ async def test_collections_of_schema_2_keep_what_they_hold_and_learn_of_versions
         await tenant.data.insert(old, uuid=key, vector=contract.point(1))
     store._complete = False
     then = selection.Selection(as_of=contract.at(3))
-    found = await store.dense(scopes.SHOP, contract.point(1), limit=5, chosen=then)
-    assert [hit.chunk_id for hit in found] == [made.id]
+    assert contract.chunk_ids(await store.dense(scopes.SHOP, contract.point(1), limit=5, chosen=then)) == [made.id]
     ended = selection.millis(contract.at(5))
     await store.keep(scopes.SHOP, "v", None, ended, chunk_ids=[made.id], sentence_ids=[line.id])
     await store.drop(scopes.SHOP, made.document_id, keep=["11111111-1111-4111-8111-111111111111"])
     found = await store.dense(scopes.SHOP, contract.point(1), limit=5, chosen=then)
-    assert [hit.chunk_id for hit in found] == [identity.past("v", made.id)]
+    assert contract.chunk_ids(found) == [identity.past("v", made.id)]
     found = await store.lexical(scopes.SHOP, "logins", limit=5, chosen=then)
-    assert [hit.chunk_id for hit in found] == [identity.past("v", made.id)], "the words of before can be searched"
+    assert contract.chunk_ids(found) == [identity.past("v", made.id)], "the words of before can be searched"
     await store.expire("acme", ended + 1)
     assert await store.audit("acme") == ([], None)
     assert await store.audit_sentences("acme") == ([], None)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +16,10 @@ from kb.visual import maxsim, model
 from kb.visual.weaviate import schema, store
 from router import client as router_client
 from tests.kb import clock as clocks
-from tests.kb import conftest
 from tests.kb.visual import place as places
 
 DIMENSION = 16
+Opened = Callable[..., store.Store]
 
 
 def vectors(seed: int, count: int = 6) -> model.Array:
@@ -43,24 +45,37 @@ def numbers(hits: Sequence[model.Hit], of: model.Source, most: int = 20) -> list
 
 
 @pytest.fixture(params=["muvera", ""], ids=["muvera", "plain"])
-async def index(request: pytest.FixtureRequest, weaviate_index: str) -> AsyncIterator[store.Store]:
+async def index(request: pytest.FixtureRequest, opened: Opened) -> store.Store:
     """A collection of this test alone, in each encoding."""
-    layout = schema.Layout(encoding=request.param)
-    url, port = conftest.required("JERVIS_TEST_WEAVIATE_URL"), conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")
-    made = store.Store(url, int(port), weaviate_index, index=weaviate_index, layout=layout)
-    yield made
-    await made.destroy()
-    await made.close()
+    return opened(layout=schema.Layout(encoding=request.param))
 
 
 @pytest.fixture
-async def pages_index(weaviate_index: str) -> AsyncIterator[store.Store]:
+async def pages_index(weaviate_server: tuple[str, int], weaviate_index: str) -> AsyncIterator[store.Store]:
     """The index of a service with pages, of this test alone."""
-    url, port = conftest.required("JERVIS_TEST_WEAVIATE_URL"), conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")
-    made = store.Store(url, int(port), "glyphs-128", index=weaviate_index)
-    yield made
-    await made.destroy()
-    await made.close()
+    async with _stores(weaviate_server, weaviate_index) as make:
+        yield make("glyphs-128")
+
+
+@pytest.fixture
+async def opened(weaviate_server: tuple[str, int], weaviate_index: str) -> AsyncIterator[Opened]:
+    """Stores of an index of this test alone, as several processes have them."""
+    async with _stores(weaviate_server, weaviate_index) as make:
+        yield make
+
+
+@asynccontextmanager
+async def _stores(server: tuple[str, int], index_name: str) -> AsyncIterator[Opened]:
+    stores: list[store.Store] = []
+
+    def make(model_name: str = index_name, **more: Any) -> store.Store:
+        stores.append(store.Store(*server, model_name, index=index_name, **more))
+        return stores[-1]
+
+    yield make
+    await stores[0].destroy()
+    for one in stores:
+        await one.close()
 
 
 @pytest.fixture

@@ -37,6 +37,18 @@ async def send(place: places.Place, raw: bytes, urn: str = URN, owner: scope.Sco
     return reply.page_images
 
 
+async def sent(place: places.Place) -> None:
+    """The shop's documents have pages, and one of two pages waits for them."""
+    await place.choose(scopes.SHOP)
+    assert await send(place, TWO)
+
+
+async def drawn(place: places.Place) -> None:
+    """The same with its pages made."""
+    await sent(place)
+    assert await place.make() == 1
+
+
 async def ask(place: places.Place, query: str, **more: object) -> api.PageReply:
     asked = {"scope": scopes.SHOP, "query": query} | more
     return await place.client.pages.search(api.PageSearch.model_validate(asked))
@@ -75,8 +87,7 @@ async def test_a_page_is_found_by_its_words_with_their_places(place: places.Plac
     assert pump.bottom == pytest.approx((792 - 720 + 3) / 792, abs=0.01)
     assert "Its pressure valve opens at nine bar" in first.text
     assert (first.width, first.height) == (612, 792)
-    body = await place.client.fetch(scopes.SHOP, first.image.key)
-    assert body.startswith(b"\x89PNG")
+    assert (await place.client.fetch(scopes.SHOP, first.image.key)).startswith(b"\x89PNG")
     assert first.crop is not None
     cut = base64.b64decode(first.crop.image)
     width, height = (int.from_bytes(cut[at : at + 4], "big") for at in (16, 20))
@@ -143,9 +154,7 @@ async def test_an_image_is_a_page(place: places.Place) -> None:
 
 
 async def test_a_new_version_hides_the_pages_before_it_and_then_replaces_them(place: places.Place) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
-    await place.make()
+    await drawn(place)
     newer = files.pages(places.lines(*LEASE[:2], "The new rent is nine hundred crowns."))
     assert await send(place, newer)
     assert (await ask(place, "pressure valve")).pages == []
@@ -160,9 +169,7 @@ async def test_a_new_version_hides_the_pages_before_it_and_then_replaces_them(pl
 
 
 async def test_a_version_without_a_file_takes_the_pages_away(place: places.Place) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
-    await place.make()
+    await drawn(place)
     await place.kb.ingest(world.request("The lease has ended.", urn=URN, kind="file"))
     assert (await ask(place, "pressure valve")).pages == []
     assert await place.keeper.sweep() == (1, 0)
@@ -171,8 +178,7 @@ async def test_a_version_without_a_file_takes_the_pages_away(place: places.Place
 
 
 async def test_a_deletion_takes_the_pages_along(place: places.Place) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
+    await sent(place)
     await send(place, TWO, "file::other")
     assert await place.make() == 2
     await place.client.forget(scopes.SHOP, URN)
@@ -184,8 +190,7 @@ async def test_a_deletion_takes_the_pages_along(place: places.Place) -> None:
 
 
 async def test_what_is_deleted_while_its_pages_are_made_leaves_none(place: places.Place) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
+    await sent(place)
     real = place.glyphs.embed_pages
 
     async def embed(images: Any) -> Any:
@@ -215,8 +220,7 @@ async def test_an_erasure_takes_all_that_its_scope_covers(place: places.Place, w
 
 
 async def test_a_scope_that_is_being_erased_gets_no_pages(place: places.Place, clock: clocks.Clock) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
+    await sent(place)
     place.kb.shut.replace([scopes.ACME])
     assert await place.maker.step()
     assert (await place.stored())[1:3] == (0, 0)
@@ -228,9 +232,7 @@ async def test_a_scope_that_is_being_erased_gets_no_pages(place: places.Place, c
 
 
 async def test_pages_follow_their_project_into_its_group(place: places.Place) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
-    await place.make()
+    await drawn(place)
     moved = scopes.make("acme", "shop", "wholesale")
     await place.kb.graph.regroup(moved)
     await place.content.regroup(moved)
@@ -243,9 +245,7 @@ async def test_pages_follow_their_project_into_its_group(place: places.Place) ->
 
 
 async def test_who_may_not_see_the_document_sees_no_page_of_it(place: places.Place) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
-    await place.make()
+    await drawn(place)
     seen = {"scope": scope.Viewer(**scopes.SHOP.model_dump(), principals=("user:jana",))}
     question = api.PageSearch.model_validate({"scope": scopes.SHOP, "query": "pressure valve"})
     asked = question.model_copy(update=seen)
@@ -266,8 +266,7 @@ async def test_the_table_of_scopes(place: places.Place) -> None:
 
 
 async def test_without_the_model_words_are_enough(place: places.Place, clock: clocks.Clock) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
+    await sent(place)
     place.glyphs.away = errors.Away("visual", "it is off")
     assert await place.make() == 1
     state = await place.client.pages.state(scopes.SHOP, URN)
@@ -287,9 +286,7 @@ async def test_without_the_model_words_are_enough(place: places.Place, clock: cl
 
 
 async def test_a_question_that_the_model_does_not_take_is_answered_by_words(place: places.Place) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
-    assert await place.make() == 1
+    await drawn(place)
     place.glyphs.away = errors.Invalid("it is too long for the model", field="query")
     reply = await ask(place, "pressure valve")
     assert (reply.pages[0].page_number, reply.looked_at_images) == (2, "None")
@@ -333,17 +330,14 @@ async def test_what_breaks_off_at_any_write_is_gone_on_from(place: places.Place,
 
 
 async def test_what_a_store_lost_comes_back_and_strays_go(place: places.Place, clock: clocks.Clock) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
-    await place.make()
+    await drawn(place)
     known, _ = await place.index.audit("acme")
     await place.index.discard("acme", [known[0].page_id])
     assert await place.keeper.sweep() == (0, 1)
     assert len((await place.index.audit("acme"))[0]) == 2
     assert (await ask(place, "pressure valve")).pages[0].page_number == 2
     # Rows that a crash in the middle of a deletion would leave.
-    work = await place.book.find(known[0].document_id)
-    assert work is not None
+    assert await place.book.find(known[0].document_id) is not None
     await place.book._works.delete_many({})
     clock.advance(seconds=3700)
     dropped, repaired = await place.keeper.sweep()
@@ -352,9 +346,7 @@ async def test_what_a_store_lost_comes_back_and_strays_go(place: places.Place, c
 
 
 async def test_another_model_embeds_the_kept_images_anew(place: places.Place) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
-    await place.make()
+    await drawn(place)
     place.glyphs._name = "glyphs-2"
     assert await place.keeper.sweep() == (0, 0)
     before = place.glyphs.pages
@@ -375,8 +367,7 @@ async def test_a_choice_that_is_taken_back_takes_the_pages_away(place: places.Pl
 
 
 async def test_a_file_that_cannot_be_drawn_says_so(place: places.Place, clock: clocks.Clock) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
+    await sent(place)
     work = await place.book.claim()
     assert work is not None
     assert work.file is not None

@@ -85,8 +85,7 @@ def test_a_beginning_is_marked_only_where_the_page_ends_with_it() -> None:
     assert evidence.quoted(longer[1:], "The rated voltage of pumpsets is 230 V") == []
     before = [*row(500, "un", "The"), *row(800, "unrated", "voltage", "of", "all", "pumps")]
     assert evidence.quoted(before, "rated voltage of all pumps is 230 V") == []
-    short = row(500, "Other", "text", "The", "rated")
-    assert evidence.quoted(short, said) == [], "too few letters"
+    assert evidence.quoted(row(500, "Other", "text", "The", "rated"), said) == [], "too few letters"
 
 
 @pytest.mark.parametrize(
@@ -170,8 +169,7 @@ async def test_a_piece_is_cut_out_of_a_page_as_it_was_drawn() -> None:
     assert max(pixels) > 200
     dark = sum(one < 100 for one in pixels)
     assert 0.05 < dark / (width * height) < 0.6
-    whole = picture.cut(page.image, evidence.Rectangle(0, 0, evidence.UNIT, evidence.UNIT))
-    assert whole[16:24] == page.image[16:24]
+    assert picture.cut(page.image, evidence.Rectangle(0, 0, evidence.UNIT, evidence.UNIT))[16:24] == page.image[16:24]
 
 
 async def test_an_image_is_made_smaller_with_its_sides_and_its_ink() -> None:

@@ -18,9 +18,8 @@ from kb.visual import index as port
 from kb.visual import maxsim
 from kb.visual.weaviate import schema, store
 from tests import httpserver, ports
-from tests.kb import conftest as services
 from tests.kb import forwarder, scopes
-from tests.kb.visual.conftest import indexed, numbers, source, vectors
+from tests.kb.visual.conftest import Opened, indexed, numbers, source, vectors
 
 pytestmark = pytest.mark.services
 
@@ -119,11 +118,8 @@ async def test_a_page_without_vectors_is_found_by_its_words(index: port.Index) -
     assert await index.by_vectors(scopes.SHOP, vectors(1), limit=5) == []
 
 
-async def test_what_cannot_be_changed_is_said(weaviate_index: str) -> None:
-    url, port_ = services.required("JERVIS_TEST_WEAVIATE_URL"), services.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")
-    layout = schema.Layout(encoding="muvera")
-    made = store.Store(url, int(port_), weaviate_index, index=weaviate_index, layout=layout)
-    plain = store.Store(url, int(port_), weaviate_index, index=weaviate_index)
+async def test_what_cannot_be_changed_is_said(opened: Opened) -> None:
+    made, plain = opened(layout=schema.Layout(encoding="muvera")), opened()
     await made.put([indexed(source(scopes.SHOP), 1)])
     with pytest.raises(errors.Unconfigured, match="visualEncoding=muvera"):
         await plain.ready()
@@ -131,41 +127,45 @@ async def test_what_cannot_be_changed_is_said(weaviate_index: str) -> None:
     wrong = indexed(short, 1)
     with pytest.raises(errors.Unconfigured, match="another dimension"):
         await made.put([type(wrong)(wrong.id, short, 1, "", True, vectors(1)[:, :4])])
-    await made.destroy()
-    await made.close()
-    await plain.close()
 
 
 @pytest.mark.parametrize(("encoding", "cutoff"), [("", 4_000), ("muvera", 40_000)])
-async def test_many_pages_are_searched_by_the_graph(weaviate_index: str, encoding: Any, cutoff: int) -> None:
+async def test_many_pages_are_searched_by_the_graph(
+    weaviate_index: str, schemas: httpx.AsyncClient, opened: Opened, encoding: Any, cutoff: int
+) -> None:
     """All of them one by one takes 45 us a page; a collection that is there is changed."""
-    url, port_ = services.required("JERVIS_TEST_WEAVIATE_URL"), services.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")
-
-    def opened() -> store.Store:
-        layout = schema.Layout(encoding=encoding)
-        return store.Store(url, int(port_), weaviate_index, index=weaviate_index, layout=layout)
-
-    made = opened()
-    await made.put([indexed(source(scopes.SHOP), 1)])
-    async with httpx.AsyncClient(base_url=f"{url}/v1/schema", timeout=60) as asked:
-        [name] = [
-            one["class"]
-            for one in (await asked.get("")).json()["classes"]
-            if one["class"].startswith(f"Jervis{identity.digest(weaviate_index)[:8].upper()}Page")
-        ]
-        described = (await asked.get(f"/{name}")).json()
-        bounds = described["vectorConfig"][schema.VECTOR]["vectorIndexConfig"]
-        assert bounds["flatSearchCutoff"] == cutoff
-        bounds["flatSearchCutoff"] = 7
-        (await asked.put(f"/{name}", json=described)).raise_for_status()
-        again = opened()
-        await again.ready()
-        changed = (await asked.get(f"/{name}")).json()["vectorConfig"][schema.VECTOR]["vectorIndexConfig"]
-        assert changed == {**bounds, "flatSearchCutoff": cutoff}
+    layout = schema.Layout(encoding=encoding)
+    await opened(layout=layout).put([indexed(source(scopes.SHOP), 1)])
+    bounds = await bounded(schemas, weaviate_index, cutoff=7)
+    assert bounds["flatSearchCutoff"] == cutoff
+    again = opened(layout=layout)
+    await again.ready()
+    assert (await described(schemas, weaviate_index))["vectorConfig"][schema.VECTOR]["vectorIndexConfig"] == bounds
     assert numbers(await again.by_vectors(scopes.SHOP, vectors(1), limit=5), source(scopes.SHOP)) == [1]
-    await made.close()
-    await again.destroy()
-    await again.close()
+
+
+@pytest.fixture
+async def schemas(weaviate_server: tuple[str, int]) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=f"{weaviate_server[0]}/v1/schema", timeout=60) as http:
+        yield http
+
+
+async def described(schemas: httpx.AsyncClient, weaviate_index: str) -> dict[str, Any]:
+    """The collection of pages as Weaviate has it."""
+    begins = f"Jervis{identity.digest(weaviate_index)[:8].upper()}Page"
+    [name] = [one["class"] for one in (await schemas.get("")).json()["classes"] if one["class"].startswith(begins)]
+    collection: dict[str, Any] = (await schemas.get(f"/{name}")).json()
+    return collection
+
+
+async def bounded(schemas: httpx.AsyncClient, weaviate_index: str, *, cutoff: int) -> dict[str, Any]:
+    """Change the cutoff of the collection; how its vectors were kept before."""
+    collection = await described(schemas, weaviate_index)
+    bounds = collection["vectorConfig"][schema.VECTOR]["vectorIndexConfig"]
+    before = dict(bounds)
+    bounds["flatSearchCutoff"] = cutoff
+    (await schemas.put(f"/{collection['class']}", json=collection)).raise_for_status()
+    return before
 
 
 BUSY = 'updating db: TYPE_UPDATE_CLASS: vector index configs update: shard "acme": store is read-only due to: '
@@ -195,12 +195,11 @@ class Racing:
 
 
 @asynccontextmanager
-async def racing(index_: str, *, done: bool) -> AsyncIterator[tuple[Racing, store.Store]]:
+async def racing(
+    weaviate_server: tuple[str, int], index_: str, *, done: bool
+) -> AsyncIterator[tuple[Racing, store.Store]]:
     """A store behind such a Weaviate."""
-    url, target = (
-        services.required("JERVIS_TEST_WEAVIATE_URL"),
-        int(services.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")),
-    )
+    url, target = weaviate_server
     grpc = forwarder.Forwarder(httpx.URL(url).host, target, ports.free())
     async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60) as http:
         race = Racing(http, done=done)
@@ -215,21 +214,14 @@ async def racing(index_: str, *, done: bool) -> AsyncIterator[tuple[Racing, stor
 
 
 @pytest.mark.parametrize("done", [True, False], ids=["the-other-was-faster", "it-stays"])
-async def test_a_change_that_weaviate_refuses_costs_no_question(weaviate_index: str, done: bool) -> None:
+async def test_a_change_that_weaviate_refuses_costs_no_question(
+    weaviate_server: tuple[str, int], weaviate_index: str, schemas: httpx.AsyncClient, opened: Opened, done: bool
+) -> None:
     """Several processes that start at once change the same collection; the cutoff costs speed alone."""
-    url, port_ = services.required("JERVIS_TEST_WEAVIATE_URL"), services.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")
-    made = store.Store(url, int(port_), weaviate_index, index=weaviate_index)
     mine = source(scopes.SHOP)
-    await made.put([indexed(mine, 1, "invoice")])
-    async with httpx.AsyncClient(base_url=f"{url}/v1/schema", timeout=60) as asked:
-        [described] = [
-            one
-            for one in (await asked.get("")).json()["classes"]
-            if one["class"].startswith(f"Jervis{identity.digest(weaviate_index)[:8].upper()}Page")
-        ]
-        described["vectorConfig"][schema.VECTOR]["vectorIndexConfig"]["flatSearchCutoff"] = 7
-        (await asked.put(f"/{described['class']}", json=described)).raise_for_status()
-    async with racing(weaviate_index, done=done) as (race, late):
+    await opened().put([indexed(mine, 1, "invoice")])
+    await bounded(schemas, weaviate_index, cutoff=7)
+    async with racing(weaviate_server, weaviate_index, done=done) as (race, late):
         with structlog.testing.capture_logs() as logged:
             assert numbers(await late.by_vectors(scopes.SHOP, vectors(1), limit=5), mine) == [1]
         await late.put([indexed(source(scopes.SHOP, "file::b"), 1, "receipt")])
@@ -238,5 +230,3 @@ async def test_a_change_that_weaviate_refuses_costs_no_question(weaviate_index: 
     assert [(one["log_level"], one["there"], one["wanted"]) for one in logged] == (
         [] if done else [("warning", 7, 4_000)]
     )
-    await made.destroy()
-    await made.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -19,7 +19,7 @@ from tests.kb import clock as clocks
 from tests.kb import scopes, world
 from tests.kb.files import making as files
 from tests.kb.visual import place as places
-from tests.kb.visual.test_documents import LEASE, PUMP, TWO, URN, ask, send
+from tests.kb.visual.test_documents import LEASE, PUMP, TWO, URN, ask, drawn, send, sent
 
 pytestmark = pytest.mark.services
 
@@ -45,6 +45,19 @@ def another(place: places.Place, database: mongo.Database, clock: clocks.Clock) 
     return make
 
 
+def interrupted(holder: object, name: str, meanwhile: Callable[..., Awaitable[None]]) -> list[tuple[Any, ...]]:
+    """Let `meanwhile` come before each call of that method, with its arguments; the arguments of all calls."""
+    real, calls = getattr(holder, name), list[tuple[Any, ...]]()
+
+    async def call(*args: Any, **more: Any) -> Any:
+        calls.append(args)
+        await meanwhile(*args, **more)
+        return await real(*args, **more)
+
+    setattr(holder, name, call)
+    return calls
+
+
 async def models(place: places.Place) -> list[str]:
     """The model of each page's vectors, in order of the pages; "" for one without."""
     ids = [one.page_id for one in await place.book.page_ids("acme")]
@@ -52,8 +65,7 @@ async def models(place: places.Place) -> list[str]:
 
 
 async def test_an_outage_fails_no_document_and_pauses_grow(place: places.Place, clock: clocks.Clock) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
+    await sent(place)
     place.glyphs.away = OFF
     pauses = []
     for _ in range(60):
@@ -73,8 +85,7 @@ async def test_an_outage_fails_no_document_and_pauses_grow(place: places.Place, 
 async def test_what_ends_its_process_again_and_again_fails_and_keeps_its_file(
     place: places.Place, clock: clocks.Clock
 ) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
+    await sent(place)
     for _ in range(50):
         assert await place.book.claim() is not None
         clock.advance(seconds=601)
@@ -90,8 +101,7 @@ async def test_what_ends_its_process_again_and_again_fails_and_keeps_its_file(
 
 
 async def test_the_file_of_a_newer_version_survives_the_end_of_the_one_before(place: places.Place) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
+    await sent(place)
     newer = files.pages(places.lines(*LEASE[:2]))
     kept = []
     real = place.book.finish
@@ -113,22 +123,17 @@ async def test_the_file_of_a_newer_version_survives_the_end_of_the_one_before(pl
 async def test_a_maker_that_lost_its_claim_leaves_the_pages_of_the_other(
     place: places.Place, clock: clocks.Clock, another: Another
 ) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
-    other, real = another(glyphs.Glyphs()), place.book.progress
-    calls = 0
+    await sent(place)
+    other = another(glyphs.Glyphs())
 
-    async def progress(*args: Any, **known: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == 3:
+    async def take_over(*_: Any, **known: Any) -> None:
+        if len(calls) == 3:
             clock.advance(seconds=601)
             assert await other.step()
-        return await real(*args, **known)
 
-    place.book.progress = progress  # type: ignore[method-assign]
+    calls = interrupted(place.book, "progress", take_over)
     assert await place.maker.step()
-    assert calls == 3, "words, all drawn, vectors; then it stops"
+    assert len(calls) == 3, "words, all drawn, vectors; then it stops"
     assert await place.stored() == (1, 2, 2, 1)
     assert (await place.client.pages.state(scopes.SHOP, URN)).state == "Done"
     assert await place.keeper.sweep() == (0, 0)
@@ -136,22 +141,19 @@ async def test_a_maker_that_lost_its_claim_leaves_the_pages_of_the_other(
 
 
 async def test_slow_embedding_keeps_its_claim(place: places.Place, clock: clocks.Clock, another: Another) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
-    slow = glyphs.Glyphs()
-    real, seen = slow.embed_pages, []
+    await sent(place)
+    slow, seen = glyphs.Glyphs(), []
 
     async def signed() -> bool:
         [work] = await place.book.listed("acme")
         return bool(work.next_at == clock() + timedelta(minutes=10))
 
-    async def embed(images: Any) -> Any:
+    async def wait(images: Any) -> None:
         clock.advance(seconds=400)
         await waiting.eventually(signed, "a sign of life")
         seen.append(await place.book.claim())
-        return await real(images)
 
-    slow.embed_pages = embed  # type: ignore[method-assign]
+    interrupted(slow, "embed_pages", wait)
     assert await another(slow, making.Limits(sign=0.01)).step()
     assert seen == [None], "a sign of life came, and no other maker gets it"
     assert (await place.client.pages.state(scopes.SHOP, URN)).state == "Done"
@@ -167,43 +169,31 @@ async def test_what_is_hidden_takes_no_place_of_what_is_shown(place: places.Plac
     for at in range(3):
         await place.kb.ingest(world.request("Nothing.", urn=f"file::{at}", kind="file"))
     place.search._bounds = search.Bounds(candidates=1)
-    found = (await ask(place, "pressure valve", ways=ways, topK=1)).pages
-    assert [one.source_urn for one in found] == [URN]
+    assert [one.source_urn for one in (await ask(place, "pressure valve", ways=ways, topK=1)).pages] == [URN]
 
 
 async def test_a_deletion_where_there_are_no_pages_asks_no_index(place: places.Place) -> None:
     await send(place, TWO)
-    calls, real = 0, place.index.drop
-
-    async def drop(*args: Any, **more: Any) -> int:
-        nonlocal calls
-        calls += 1
-        if calls == 1:
-            raise errors.Away("weaviate", "test")
-        return await real(*args, **more)
-
-    place.index.drop = drop  # type: ignore[method-assign]
+    calls = interrupted(place.index, "drop", away)
     await place.client.forget(scopes.SHOP, URN)
-    assert calls == 0
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
+    assert calls == []
+    await sent(place)
     await place.book.claim()
     with pytest.raises(errors.Away):
         await place.pages.drop(scopes.SHOP, (await place.book.listed("acme"))[0].source.document_id)
-    assert calls == 1
+    assert len(calls) == 1
+
+
+async def away(*_: Any, **more: Any) -> None:
+    raise errors.Away("weaviate", "test")
 
 
 async def test_a_deletion_that_broke_off_is_gone_on_with(place: places.Place) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
-    await place.make()
+    await drawn(place)
     [work] = await place.book.listed("acme")
     real = place.index.drop
 
-    async def drop(*args: Any, **more: Any) -> int:
-        raise errors.Away("weaviate", "test")
-
-    place.index.drop = drop  # type: ignore[method-assign]
+    interrupted(place.index, "drop", away)
     with pytest.raises(errors.Away):
         await place.pages.drop(scopes.SHOP, work.source.document_id)
     place.index.drop = real  # type: ignore[method-assign]
@@ -212,48 +202,32 @@ async def test_a_deletion_that_broke_off_is_gone_on_with(place: places.Place) ->
 
 
 async def test_parts_are_found_by_an_index_and_collections_are_listed_once(place: places.Place) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
-    await place.make()
+    await drawn(place)
     await place.content.drop_parts("none")
     assert "metadata.partOf_1" in await place.content._files.index_information()
-    listed = 0
-    collections = place.index._client.collections
-    real = collections.list_all
-
-    async def list_all(*args: Any, **more: Any) -> Any:
-        nonlocal listed
-        listed += 1
-        return await real(*args, **more)
-
-    collections.list_all = list_all  # type: ignore[method-assign]
+    listed = interrupted(place.index._client.collections, "list_all", away)
     for _ in range(3):
         await place.index.drop(scopes.SHOP, "none")
-    assert listed == 0, "the first version's end has listed them"
+    assert listed == [], "the first version's end has listed them"
 
 
 async def test_a_project_that_moves_while_its_pages_are_made_takes_them_along(place: places.Place) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
-    real = place.index.put
+    await sent(place)
 
-    async def put(*args: Any) -> None:
-        place.index.put = real  # type: ignore[method-assign]
-        await place.kb.graph.regroup(MOVED)
-        await place.content.regroup(MOVED)
-        await place.pages.regroup(MOVED)
-        await real(*args)
+    async def move(*_: Any) -> None:
+        if len(calls) == 1:
+            await place.kb.graph.regroup(MOVED)
+            await place.content.regroup(MOVED)
+            await place.pages.regroup(MOVED)
 
-    place.index.put = put  # type: ignore[method-assign, assignment]
+    calls = interrupted(place.index, "put", move)
     assert await place.make() == 1
     assert await owners(place) == ({MOVED}, {MOVED}, {"wholesale"})
     assert await place.keeper.sweep() == (0, 0)
 
 
 async def test_the_keeper_gives_pages_the_owner_of_their_document(place: places.Place) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
-    await place.make()
+    await drawn(place)
     await place.kb.graph.regroup(MOVED)
     await mongo.regroup(place.book._works, MOVED, {})
     assert await owners(place) == ({scopes.SHOP}, {scopes.SHOP}, {scopes.SHOP.group_id})
@@ -270,9 +244,7 @@ async def owners(place: places.Place) -> tuple[set[scope.Scope], set[scope.Scope
 
 
 async def test_parts_that_a_crash_leaves_go(place: places.Place, clock: clocks.Clock) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
-    await place.make()
+    await drawn(place)
     ghost = scopes.make("ghost", "", "")
     await place.content.save(ghost, b"page", "image/png", part_of="gone")
     assert await place.keeper.sweep() == (0, 0)
@@ -287,14 +259,12 @@ async def test_vectors_of_two_models_never_meet(place: places.Place, clock: cloc
     await place.choose(scopes.SHOP)
     await send(place, LONG)
     first = glyphs.Glyphs("glyphs-1")
-    real = first.embed_pages
 
-    async def embed(images: Any) -> Any:
+    async def turn_off(images: Any) -> None:
         if first.pages >= 8:
             raise OFF
-        return await real(images)
 
-    first.embed_pages = embed  # type: ignore[method-assign]
+    interrupted(first, "embed_pages", turn_off)
     assert await another(first).step()
     assert await models(place) == [*["glyphs-1"] * 8, *[""] * 3]
     clock.advance(seconds=60)
@@ -309,9 +279,7 @@ async def test_vectors_of_two_models_never_meet(place: places.Place, clock: cloc
 async def test_a_process_without_a_model_keeps_the_vectors(
     place: places.Place, clock: clocks.Clock, another: Another
 ) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
-    await place.make()
+    await drawn(place)
     bare = another()
     await place.index.discard("acme", [one.page_id for one in await place.book.page_ids("acme")])
     keeping = keeper.Keeper(
@@ -334,15 +302,13 @@ async def test_a_page_that_cannot_be_drawn_costs_itself_alone(place: places.Plac
     state = await place.client.pages.state(scopes.SHOP, URN)
     assert (state.state, state.count, state.done) == ("Done", 5, 5)
     assert state.problems == ["page 2 could not be drawn: the images of its pages have more than 60000 bytes"]
-    found = (await ask(place, "chapter pressure valve", topK=9)).pages
-    assert sorted(one.page_number for one in found) == [1, 3, 4, 5]
+    assert sorted(one.page_number for one in (await ask(place, "chapter pressure valve", topK=9)).pages) == [1, 3, 4, 5]
 
 
 async def test_a_drawing_that_comes_too_late_is_tried_again(
     place: places.Place, clock: clocks.Clock, another: Another
 ) -> None:
-    await place.choose(scopes.SHOP)
-    await send(place, TWO)
+    await sent(place)
     assert await another(drawn=drawing.Limits(wall=0.0)).step()
     state = await place.client.pages.state(scopes.SHOP, URN)
     assert (state.state, state.problems) == ("Waiting", ["drawing is away: page 1 was not drawn in time"])

@@ -42,8 +42,7 @@ def test_pooling_is_ward_s_method(count: int) -> None:
 def test_equal_tokens_become_one_and_a_page_of_one_vector_stays() -> None:
     twice = np.repeat(vectors(4), 3, axis=0)
     np.testing.assert_allclose(maxsim.pool(twice, 3), vectors(4), atol=1e-5)
-    same = np.repeat(vectors(1), 9, axis=0)
-    assert maxsim.pool(same, 3).shape == (3, 16)
+    assert maxsim.pool(np.repeat(vectors(1), 9, axis=0), 3).shape == (3, 16)
     one = vectors(1)
     assert maxsim.pool(one, 3) is one
     assert maxsim.pool(vectors(9), 1).shape == (9, 16)
@@ -91,5 +90,4 @@ def test_a_long_question_has_so_many_vectors_at_most_and_its_end_counts() -> Non
     assert len(embedder.bounded(asked, 8).tokens) == 8
     # Names that do not fit the vectors name none; what is far behind is not read.
     assert embedder.bounded(model.Query(alike, ("a",)), 100).tokens == ()
-    many = model.Query(vectors(2500), tuple("x" for _ in range(2500)))
-    assert embedder.bounded(many, 128).vectors.shape == (128, 16)
+    assert embedder.bounded(model.Query(vectors(2500), tuple("x" for _ in range(2500))), 128).vectors.shape == (128, 16)

@@ -33,6 +33,13 @@ def edges(contents: dict[str, str]) -> list[str]:
     ]
 
 
+def below(head: str, source: str, path: str = "a.py") -> list[str]:
+    """`caller -> callee: rule` for each edge of the source, which stands below the head in one file."""
+    edges = resolve({path: head + source}).edges
+    lines = head.count("\n")
+    return [f"{one.caller} -> {one.callee}: {one.rule}".strip() for one in edges if one.line > lines]
+
+
 def inside(source: str, path: str = "a.py") -> list[str]:
     """`line caller -> callee: rule` for each edge of a project of one file."""
     return [f"{one.line} {one.caller} -> {one.callee}: {one.rule}" for one in resolve({path: source}).edges]

@@ -128,17 +128,15 @@ class Use extends Base<Item> {
 """
 
 
-def _called(path: str, content: str) -> list[str]:
-    found = projects.resolve({**_PROJECT, path: textwrap.dedent(content)}).edges
-    return sorted(f"{one.callee}: {one.rule}" for one in found if one.caller_file == path)
+def _called(content: str) -> list[str]:
+    edges = projects.resolve({**_PROJECT, "app/Use.java": content}).edges
+    return sorted(f"{one.callee}: {one.rule}" for one in edges if one.caller_file == "app/Use.java")
 
 
-@pytest.mark.parametrize("case", _CASES)
-def test_calls_in_a_method(case: str) -> None:
-    body, expected = _CASES[case]
+@pytest.mark.parametrize(("body", "expected"), _CASES.values(), ids=_CASES)
+def test_calls_in_a_method(body: str, expected: list[str]) -> None:
     body = body.replace("``", '"x"').replace("only();", "")
-    wanted = sorted(set(expected))
-    assert _called("app/Use.java", _USE % body) == wanted
+    assert _called(_USE % body) == sorted(set(expected))
 
 
 def test_callers_are_named_by_the_outline() -> None:

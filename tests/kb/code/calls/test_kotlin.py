@@ -137,9 +137,8 @@ class Use(val own: Item) {
 _PROJECT = {"lib/Lib.kt": _LIB, "lib/Old.java": _JAVA}
 
 
-@pytest.mark.parametrize("case", _CASES)
-def test_calls_in_a_function(case: str) -> None:
-    body, expected = _CASES[case]
+@pytest.mark.parametrize(("body", "expected"), _CASES.values(), ids=_CASES)
+def test_calls_in_a_function(body: str, expected: list[str]) -> None:
     found = projects.resolve({**_PROJECT, "app/Use.kt": _USE % body.replace("; ", "\n        ")}).edges
     assert sorted({f"{one.callee}: {one.rule}" for one in found if one.caller_file == "app/Use.kt"}) == sorted(expected)
 

@@ -4,13 +4,38 @@ from __future__ import annotations
 
 import pickle
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
+
+import pytest
 
 from kb.code import calls, extraction, grammars, worker
 from kb.code.calls import configuration
 from kb.code.facts import FileFacts
 
-_SOURCES = {
+_JVM = {
+    "A.java": """\
+        package p;
+        class A {
+            A() { new Object() { void inner() { late(); } }; }
+            static void late() { class Local { void m() { late(); } } }
+            enum Kind { ONE { void x() { late(); } } }
+        }
+        """,
+    "b.kt": """\
+        package p
+        val made = object : Base() {
+            fun inner() { A.late() }
+        }
+        open class Base {
+            constructor(x: Int) { first() }
+            companion object {
+                fun first() = A()
+            }
+        }
+        """,
+}
+_OTHERS = {
     "a.py": """\
         @register
         class Outer:
@@ -45,9 +70,9 @@ _SOURCES = {
 }
 
 
-def _facts() -> dict[str, FileFacts]:
+def _facts(sources: Mapping[str, str]) -> dict[str, FileFacts]:
     found = {}
-    for path, text in _SOURCES.items():
+    for path, text in sources.items():
         raw = textwrap.dedent(text).encode()
         one = extraction.extract(path, raw, grammars.language_of(path) or "", extraction.collector(calls=True))
         answered = worker.answer(pickle.dumps(one))
@@ -57,39 +82,56 @@ def _facts() -> dict[str, FileFacts]:
     return found
 
 
-def test_names_of_calls_are_names_of_declarations() -> None:
-    files = _facts()
+_CALLS_OF_JVM = [
+    ("A.A.inner", "A.late", 3),
+    ("A.Kind.x", "A.late", 5),
+    ("A.late.Local.m", "A.late", 4),
+    ("", "Base", 2),
+    ("Base.Companion.first", "A", 8),
+    ("Base.constructor", "Base.Companion.first", 6),
+    ("inner", "A.late", 3),
+]
+_CALLS_OF_OTHERS = [
+    ("", "G", 5),
+    ("T.F", "T.F", 3),
+    ("init", "T.F", 4),
+    ("", "build", 12),
+    ("Outer", "build", 3),
+    ("Outer.Inner.f", "Outer.Inner.f.g", 8),
+    ("Outer.Inner.f.g", "build", 7),
+    ("Outer.h", "Outer.Inner", 9),
+    ("Outer.h", "Outer.Inner.f", 9),
+    ("build", "Outer", 10),
+    ("late", "build", 13),
+    ("Card", "Card", 4),
+    ("Inner.g", "Inner.g.h", 2),
+    ("Inner.g.h", "start", 2),
+    ("Inner.quoted name", "Inner.g", 2),
+    ("N.T", "start", 1),
+    ("N.T.f", "Inner", 1),
+    ("N.T.f", "Inner.g", 1),
+    ("[computed]", "start", 5),
+    ("default", "Card", 3),
+    ("default", "start", 3),
+    ("k", "l", 5),
+    ("l", "start", 5),
+    ("start", "Card", 6),
+]
+
+
+@pytest.mark.parametrize(
+    ("sources", "expected"), [(_JVM, _CALLS_OF_JVM), (_OTHERS, _CALLS_OF_OTHERS)], ids=["java and kotlin", "others"]
+)
+def test_names_of_calls_are_names_of_declarations(
+    sources: Mapping[str, str], expected: list[tuple[str, str, int]]
+) -> None:
+    files = _facts(sources)
     facts = {path: one.calls for path, one in files.items() if isinstance(one.calls, calls.CallFacts)}
     edges = calls.resolve(facts).edges
     names = {(path, symbol.qname) for path, one in files.items() for symbol in one.symbols}
     assert {(one.callee_file, one.callee) for one in edges} <= names
     assert {(one.caller_file, one.caller) for one in edges if one.caller} <= names
-    assert [(one.caller, one.callee, one.line) for one in edges] == [
-        ("", "G", 5),
-        ("T.F", "T.F", 3),
-        ("init", "T.F", 4),
-        ("", "build", 12),
-        ("Outer", "build", 3),
-        ("Outer.Inner.f", "Outer.Inner.f.g", 8),
-        ("Outer.Inner.f.g", "build", 7),
-        ("Outer.h", "Outer.Inner", 9),
-        ("Outer.h", "Outer.Inner.f", 9),
-        ("build", "Outer", 10),
-        ("late", "build", 13),
-        ("Card", "Card", 4),
-        ("Inner.g", "Inner.g.h", 2),
-        ("Inner.g.h", "start", 2),
-        ("Inner.quoted name", "Inner.g", 2),
-        ("N.T", "start", 1),
-        ("N.T.f", "Inner", 1),
-        ("N.T.f", "Inner.g", 1),
-        ("[computed]", "start", 5),
-        ("default", "Card", 3),
-        ("default", "start", 3),
-        ("k", "l", 5),
-        ("l", "start", 5),
-        ("start", "Card", 6),
-    ]
+    assert [(one.caller, one.callee, one.line) for one in edges] == expected
 
 
 def test_configuration_is_read_without_what_is_left_out_and_without_links(tmp_path: Path) -> None:

@@ -24,27 +24,23 @@ _CALL = {
 def test_an_import_is_found_in_every_layout(root: str, name: str) -> None:
     source, rule = _CALL[name]
     caller = "main" if "def main" in source else ""
-    found = projects.edges(
-        {
-            f"{root}pkg/__init__.py": "from .a import *",
-            f"{root}pkg/a.py": "def f(): ...\ndef _hidden(): ...",
-            "backend/pyproject.toml": "",
-            f"{root}main.py": source,
-        }
-    )
-    assert found == [f"{root}main.py:{caller} -> {root}pkg/a.py:f: {rule}"]
+    contents = {
+        f"{root}pkg/__init__.py": "from .a import *",
+        f"{root}pkg/a.py": "def f(): ...\ndef _hidden(): ...",
+        "backend/pyproject.toml": "",
+        f"{root}main.py": source,
+    }
+    assert projects.edges(contents) == [f"{root}main.py:{caller} -> {root}pkg/a.py:f: {rule}"]
 
 
 def test_relative_imports_begin_at_the_package() -> None:
-    found = projects.edges(
-        {
-            "p/__init__.py": "from . import a\nfrom .b import g\na.f()\ng()",
-            "p/a.py": "def f(): ...",
-            "p/b/__init__.py": "from .c import g\nfrom ..a import f\nf()",
-            "p/b/c.py": "from .. import a\nfrom ..a import f as h\ndef g(): a.f(), h()",
-        }
-    )
-    assert found == [
+    contents = {
+        "p/__init__.py": "from . import a\nfrom .b import g\na.f()\ng()",
+        "p/a.py": "def f(): ...",
+        "p/b/__init__.py": "from .c import g\nfrom ..a import f\nf()",
+        "p/b/c.py": "from .. import a\nfrom ..a import f as h\ndef g(): a.f(), h()",
+    }
+    assert projects.edges(contents) == [
         "p/__init__.py: -> p/a.py:f: import",
         "p/__init__.py: -> p/b/c.py:g: import",
         "p/b/__init__.py: -> p/a.py:f: import",
@@ -53,10 +49,12 @@ def test_relative_imports_begin_at_the_package() -> None:
 
 
 def test_a_root_that_is_a_package_is_known_by_its_imports() -> None:
-    found = projects.edges(
-        {"__init__.py": "from pkg.a import f", "a.py": "def f(): ...", "b.py": "import pkg\nimport os.path\npkg.f()"}
-    )
-    assert found == ["b.py: -> a.py:f: import"]
+    contents = {
+        "__init__.py": "from pkg.a import f",
+        "a.py": "def f(): ...",
+        "b.py": "import pkg\nimport os.path\npkg.f()",
+    }
+    assert projects.edges(contents) == ["b.py: -> a.py:f: import"]
 
 
 def test_a_star_brings_what_all_says() -> None:
@@ -67,22 +65,20 @@ def test_a_star_brings_what_all_says() -> None:
 
 
 def test_namespace_packages_need_no_init() -> None:
-    found = projects.edges({"n/p/a.py": "def f(): ...", "main.py": "from n.p.a import f\nimport n.p.a\nf()\nn.p.a.f()"})
-    assert found == ["main.py: -> n/p/a.py:f: import"] * 2
+    contents = {"n/p/a.py": "def f(): ...", "main.py": "from n.p.a import f\nimport n.p.a\nf()\nn.p.a.f()"}
+    assert projects.edges(contents) == ["main.py: -> n/p/a.py:f: import"] * 2
 
 
 def test_two_packages_of_one_name_are_told_apart_by_their_root() -> None:
-    found = projects.edges(
-        {
-            "one/tests/__init__.py": "",
-            "one/tests/making.py": "def f(): ...",
-            "one/tests/test_a.py": "from tests.making import f\nf()",
-            "two/tests/__init__.py": "",
-            "two/tests/making.py": "def f(): ...",
-            "two/tests/test_a.py": "from tests.making import f\nf()",
-        }
-    )
-    assert found == [
+    contents = {
+        "one/tests/__init__.py": "",
+        "one/tests/making.py": "def f(): ...",
+        "one/tests/test_a.py": "from tests.making import f\nf()",
+        "two/tests/__init__.py": "",
+        "two/tests/making.py": "def f(): ...",
+        "two/tests/test_a.py": "from tests.making import f\nf()",
+    }
+    assert projects.edges(contents) == [
         "one/tests/test_a.py: -> one/tests/making.py:f: import",
         "two/tests/test_a.py: -> two/tests/making.py:f: import",
     ]
@@ -96,12 +92,13 @@ def test_a_name_of_the_standard_library_is_not_a_file_beside() -> None:
 
 def test_conditional_imports_may_mean_both() -> None:
     source = "try:\n    from a import f\nexcept ImportError:\n    def f(): ...\nf()"
-    found = projects.edges({"a.py": "def f(): ...", "b.py": source})
-    assert found == ["b.py: -> a.py:f: import", "b.py: -> b.py:f: local"]
+    contents = {"a.py": "def f(): ...", "b.py": source}
+    assert projects.edges(contents) == ["b.py: -> a.py:f: import", "b.py: -> b.py:f: local"]
 
 
 def test_modules_that_import_each_other_end() -> None:
-    found = projects.edges(
-        {"a.py": "from b import *\nfrom b import x\nf()\nx()", "b.py": "from a import *\nfrom a import x\ndef f(): ..."}
-    )
-    assert found == ["a.py: -> b.py:f: import"]
+    contents = {
+        "a.py": "from b import *\nfrom b import x\nf()\nx()",
+        "b.py": "from a import *\nfrom a import x\ndef f(): ...",
+    }
+    assert projects.edges(contents) == ["a.py: -> b.py:f: import"]
