@@ -196,7 +196,7 @@ async def rig(
     """Of a Jira or a Confluence whose search shows changes so `late`. Without a knowledge base at `knows` the world is
     one."""
     dice = random.Random(seed)
-    site = (JiraSite if kind == "Jira" else ConfluenceSite)(dice, cloud)
+    site: Site = (JiraSite if kind == "Jira" else ConfluenceSite)(dice, cloud)
     site.server.late = late
     opens = site.opens()
 
