@@ -132,10 +132,31 @@ def environment(pod: Manifest) -> dict[str, Manifest]:
     return {entry["name"]: entry for entry in pod["spec"]["containers"][0].get("env", [])}
 
 
+def process(manifests: list[Manifest], name: str) -> Manifest:
+    """The pod of the Deployment `jervis-NAME`."""
+    pod: Manifest = of_kind(manifests, "Deployment")[f"jervis/jervis-{name}"]["spec"]["template"]
+    return pod
+
+
+def told(manifests: list[Manifest], name: str) -> dict[str, Manifest]:
+    """The variables of that pod's process by name."""
+    return environment(process(manifests, name))
+
+
+def tell(manifests: list[Manifest], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give this process the variables of that one, but for those that come from elsewhere."""
+    for variable, entry in told(manifests, name).items():
+        if "value" in entry:
+            monkeypatch.setenv(variable, entry["value"])
+
+
+def simulated(manifests: list[Manifest]) -> set[str]:
+    """The models that the simulators have."""
+    variables = [environment(pod).get("FAKE_OLLAMA_MODELS", {}) for _, pod in pods(manifests)]
+    return {model for entry in variables for model in entry.get("value", "").split(",")}
+
+
 def operator_settings(manifests: list[Manifest], monkeypatch: pytest.MonkeyPatch) -> settings.Settings:
     """The operator's settings as its process reads them from the environment of its pod."""
-    pod = of_kind(manifests, "Deployment")["jervis/jervis-operator"]["spec"]["template"]
-    for name, entry in environment(pod).items():
-        if "value" in entry:
-            monkeypatch.setenv(name, entry["value"])
+    tell(manifests, "operator", monkeypatch)
     return settings.read()

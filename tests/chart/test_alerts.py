@@ -36,6 +36,11 @@ class Case(NamedTuple):
     labels: str = ""
 
 
+def differs(series: str, sick: str, well: str, labels: str = "") -> Case:
+    """One series tells the sick one from the well one."""
+    return Case({series: sick}, {series: well}, labels)
+
+
 def always(value: float) -> str:
     return f"{value}x{_MINUTES}"
 
@@ -73,7 +78,7 @@ CASES: dict[str, list[Case]] = {
         ),
         Case({}, {_LEADER: always(1)}),
     ],
-    "JervisWatchSilent": [Case({_WATCH: SILENT_AGAIN}, {_WATCH: SILENT_ONCE}, 'watch="pendingtasks"')],
+    "JervisWatchSilent": [differs(_WATCH, SILENT_AGAIN, SILENT_ONCE, 'watch="pendingtasks"')],
     "JervisTasksStandStill": [
         Case({_WAITING: always(3), _MOVES: always(7)}, {_WAITING: always(3), _MOVES: counting(1)}, 'queue="Gpu"')
     ],
@@ -94,9 +99,10 @@ CASES: dict[str, list[Case]] = {
             {_SOURCES % ("false", "Suspended"): always(1), _SOURCES % ("true", "Polled"): always(3)},
             'type="Email", reason="CredentialsRejected"',
         ),
-        Case(
-            {_SOURCES % ("unknown", "NotPolledYet"): always(1)},
-            {_SOURCES % ("unknown", "NotPolledYet"): f"0x{_MINUTES - 5} 1x5"},
+        differs(
+            _SOURCES % ("unknown", "NotPolledYet"),
+            always(1),
+            f"0x{_MINUTES - 5} 1x5",
             'type="Email", reason="NotPolledYet"',
         ),
     ],
@@ -108,24 +114,11 @@ CASES: dict[str, list[Case]] = {
         )
     ],
     "JervisTaskUndecided": [
-        Case(
-            {'jervis_operator_undecided_total{why="failed"}': f"0x{_MINUTES - 30} 1x30"},
-            {'jervis_operator_undecided_total{why="failed"}': always(1)},
-            'why="failed"',
-        )
+        differs('jervis_operator_undecided_total{why="failed"}', f"0x{_MINUTES - 30} 1x30", always(1), 'why="failed"')
     ],
-    "JervisEventsMissed": [
-        Case({_CORRECTIONS: counting(1)}, {_CORRECTIONS: always(1)}, 'kind="connections", what="missed"')
-    ],
-    "JervisReconcileFailures": [
-        Case(
-            {"jervis_operator_reconcile_failures_total": counting(1)},
-            {"jervis_operator_reconcile_failures_total": always(4)},
-        )
-    ],
-    "JervisDispatchPaused": [
-        Case({"jervis_operator_dispatch_breaker_open": always(1)}, {"jervis_operator_dispatch_breaker_open": always(0)})
-    ],
+    "JervisEventsMissed": [differs(_CORRECTIONS, counting(1), always(1), 'kind="connections", what="missed"')],
+    "JervisReconcileFailures": [differs("jervis_operator_reconcile_failures_total", counting(1), always(4))],
+    "JervisDispatchPaused": [differs("jervis_operator_dispatch_breaker_open", always(1), always(0))],
     "JervisArchiveAway": [
         Case(
             {
@@ -135,19 +128,11 @@ CASES: dict[str, list[Case]] = {
             {"jervis_operator_archive_up": always(1)},
         )
     ],
-    "JervisTaskNotArchivable": [
-        Case({"jervis_operator_archive_rejected": always(2)}, {"jervis_operator_archive_rejected": always(0)})
-    ],
+    "JervisTaskNotArchivable": [differs("jervis_operator_archive_rejected", always(2), always(0))],
     "JervisRemovalHeld": [
-        Case(
-            {'jervis_operator_removal_held{what="history"}': always(1)},
-            {'jervis_operator_removal_held{what="history"}': always(0)},
-            'what="history"',
-        )
+        differs('jervis_operator_removal_held{what="history"}', always(1), always(0), 'what="history"')
     ],
-    "JervisClockSkew": [
-        Case({"jervis_operator_clock_skew_seconds": always(-400)}, {"jervis_operator_clock_skew_seconds": always(200)})
-    ],
+    "JervisClockSkew": [differs("jervis_operator_clock_skew_seconds", always(-400), always(200))],
     "JervisDelegationsFail": [
         Case(
             {_DELEGATIONS % "failed": counting(0.2), _DELEGATIONS % "completed": counting(0.1)},
@@ -174,21 +159,16 @@ CASES: dict[str, list[Case]] = {
             {_QUEUE % "30": counting(100), _QUEUE % "60": counting(100), _QUEUE % "+Inf": counting(100)},
         )
     ],
-    "JervisRequestsStarve": [
-        Case({"jervis_router_oldest_wait_seconds": always(1000)}, {"jervis_router_oldest_wait_seconds": always(60)})
-    ],
+    "JervisRequestsStarve": [differs("jervis_router_oldest_wait_seconds", always(1000), always(60))],
     "JervisBackendBreaksAnswers": [
-        Case(
-            {'jervis_router_backend_failures_total{backend="gpu-0",phase="body"}': counting(8)},
-            {'jervis_router_backend_failures_total{backend="gpu-0",phase="body"}': counting(0.1)},
+        differs(
+            'jervis_router_backend_failures_total{backend="gpu-0",phase="body"}',
+            counting(8),
+            counting(0.1),
             'backend="gpu-0"',
         )
     ],
-    "JervisIngestsUnfinished": [
-        Case(
-            {"jervis_kb_unfinished_ingests": always(2)}, {"jervis_kb_unfinished_ingests": f"2x{_MINUTES - 30} 0x1 2x28"}
-        )
-    ],
+    "JervisIngestsUnfinished": [differs("jervis_kb_unfinished_ingests", always(2), f"2x{_MINUTES - 30} 0x1 2x28")],
     "JervisKnowledgeBaseMisconfigured": [
         Case({_JOBS % "misconfigured": counting(1)}, {_JOBS % "done": counting(1), _JOBS % "misconfigured": always(1)})
     ],
@@ -199,15 +179,9 @@ CASES: dict[str, list[Case]] = {
         )
     ],
     "JervisKnowledgeBaseLoopErrors": [
-        Case(
-            {'jervis_kb_loop_errors_total{loop="sweep"}': counting(1)},
-            {'jervis_kb_loop_errors_total{loop="sweep"}': always(3)},
-            'loop="sweep"',
-        )
+        differs('jervis_kb_loop_errors_total{loop="sweep"}', counting(1), always(3), 'loop="sweep"')
     ],
-    "JervisCodeStale": [
-        Case({"jervis_kb_code_stale_seconds": always(4000)}, {"jervis_kb_code_stale_seconds": always(300)})
-    ],
+    "JervisCodeStale": [differs("jervis_kb_code_stale_seconds", always(4000), always(300))],
     "JervisModelAnswersInvalid": [
         Case(
             {_ANSWERS % "invalid": counting(1), _ANSWERS % "model": counting(1)},

@@ -127,9 +127,8 @@ def test_teams_have_a_quota_and_limits_of_their_own(chart: Chart) -> None:
 
 
 def test_runs_carry_the_label_of_kueue(chart: Chart) -> None:
-    operator = rendering.of_kind(rendered(chart, "kueue"), "Deployment")["jervis/jervis-operator"]
-    environment = rendering.environment(operator["spec"]["template"])
-    assert "kueue.x-k8s.io/queue-name" in yaml.safe_dump(environment)
+    told = rendering.told(rendered(chart, "kueue"), "operator")
+    assert "kueue.x-k8s.io/queue-name" in yaml.safe_dump(told)
 
 
 def test_an_ingress_waits_as_long_as_the_router_and_takes_what_it_takes(chart: Chart) -> None:

@@ -117,61 +117,42 @@ def test_lists_that_are_null_let_no_further_caller_in(chart: Chart, absent: str)
     assert found[0] == found[1]
 
 
+TOKENS = {
+    "router": "router.auth.required=true,router.auth.tokenReview=true",
+    "kb": "kb.tokens.existingSecret.name=tokens,kb.tokens.clientSecret.name=token",
+}
+
+
+@pytest.mark.parametrize(("component", "host"), [("router", "models.example.com"), ("kb", "knowledge.example.com")])
 @pytest.mark.parametrize(
     ("values", "named", "other"),
     [
-        (BOTH, True, False),
-        (f"{BOTH},router.settings.allowedHosts={{ollama.example.org}}", True, False),
+        pytest.param("{both}", True, False, id="open"),
+        pytest.param("{both},{named}", True, False, id="further name"),
         # Every caller shows a token, so a name says nothing: none is asked for, and any may be added.
-        (f"{BOTH},router.auth.required=true,router.auth.tokenReview=true", True, True),
-        (
-            f"{BOTH},router.auth.required=true,router.auth.tokenReview=true,"
-            "router.settings.allowedHosts={ollama.example.org}",
-            True,
-            False,
-        ),
-        ("router.ingress.host=models.example.com", False, False),
+        pytest.param("{both},{tokens}", True, True, id="tokens"),
+        pytest.param("{both},{tokens},{named}", True, False, id="tokens and names"),
+        pytest.param("{component}.ingress.host={host}", False, False, id="off"),
     ],
-    ids=["open", "further name", "tokens", "tokens and names", "off"],
-)
-def test_the_router_answers_by_the_name_of_its_ingress(
-    chart: Chart, monkeypatch: pytest.MonkeyPatch, values: str, named: bool, other: bool
+)  # fmt: skip
+def test_a_process_answers_by_the_name_of_its_ingress(
+    chart: Chart, monkeypatch: pytest.MonkeyPatch, component: str, host: str, values: str, named: bool, other: bool
 ) -> None:
-    deployment = rendering.of_kind(chart.render("--set", values), "Deployment")["jervis/jervis-router"]
-    for name, entry in rendering.environment(deployment["spec"]["template"]).items():
-        if "value" in entry:
-            monkeypatch.setenv(name, entry["value"])
-    read = settings.Settings()
-    # As router/wiring.py decides it.
-    hosts = Hosts(read.allowed_hosts) if read.allowed_hosts or not read.token_required else Hosts(["*"])
-    assert hosts.allow(b"models.example.com") is named
+    rendered = chart.render("--set", values.format(both=BOTH, component=component, host=host, tokens=TOKENS[component]))
+    if component == "router":
+        rendering.tell(rendered, "router", monkeypatch)
+        read = settings.Settings()
+        # As router/wiring.py decides it.
+        hosts = Hosts(read.allowed_hosts) if read.allowed_hosts or not read.token_required else Hosts(["*"])
+    else:
+        told = rendering.told(rendered, "kb")
+        listed = json.loads(told.get("JERVIS_KB_ALLOWED_HOSTS", {"value": "[]"})["value"])
+        # As kb/service.py decides it.
+        hosts = Hosts(listed) if listed or "JERVIS_KB_TOKENS_FILE" not in told else Hosts(["*"])
+    assert hosts.allow(host.encode()) is named
     assert hosts.allow(b"rebound.evil.com") is other
-    if "ollama.example.org" in values:
-        assert hosts.allow(b"ollama.example.org")
-
-
-@pytest.mark.parametrize(
-    ("values", "named", "other"),
-    [
-        (BOTH, True, False),
-        (f"{BOTH},kb.settings.allowedHosts={{wiki.example.org}}", True, False),
-        (f"{BOTH},kb.tokens.existingSecret.name=tokens,kb.tokens.clientSecret.name=token", True, True),
-        ("kb.ingress.host=knowledge.example.com", False, False),
-    ],
-    ids=["open", "further name", "tokens", "off"],
-)
-def test_the_knowledge_base_answers_by_the_name_of_its_ingress(
-    chart: Chart, monkeypatch: pytest.MonkeyPatch, values: str, named: bool, other: bool
-) -> None:
-    workload = rendering.of_kind(chart.render("--set", values), "Deployment")["jervis/jervis-kb"]
-    given = rendering.environment(workload["spec"]["template"])
-    listed = json.loads(given.get("JERVIS_KB_ALLOWED_HOSTS", {"value": "[]"})["value"])
-    # As kb/service.py decides it.
-    hosts = Hosts(listed) if listed or "JERVIS_KB_TOKENS_FILE" not in given else Hosts(["*"])
-    assert hosts.allow(b"knowledge.example.com") is named
-    assert hosts.allow(b"rebound.evil.com") is other
-    if "wiki.example.org" in values:
-        assert hosts.allow(b"wiki.example.org")
+    if "{named}" in values:
+        assert hosts.allow(b"further.example.org")
 
 
 @pytest.mark.parametrize(
@@ -181,8 +162,7 @@ def test_the_knowledge_base_answers_by_the_name_of_its_ingress(
         (f"{BOTH},{INSIDE}", {"models.example.com", "knowledge.example.com"}),
         (f"{BOTH},networkPolicy.enabled=false", {"models.example.com", "knowledge.example.com"}),
         (
-            f"{BOTH},{INSIDE},router.auth.required=true,router.auth.tokenReview=true,"
-            "kb.tokens.existingSecret.name=tokens,kb.tokens.clientSecret.name=token",
+            f"{BOTH},{INSIDE},{TOKENS['router']},{TOKENS['kb']}",
             set(),
         ),
         ("tika.enabled=true", set()),

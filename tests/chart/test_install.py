@@ -61,8 +61,7 @@ def test_the_tag_is_the_version_of_the_chart_unless_it_is_given(chart: Chart) ->
     assert images(chart.render(*simulated)) == {f"jervis:{version}", f"jervis-fakes:{version}"}
     rendered = chart.render(*simulated, "--set", "image.tag=v9,simulator.image.tag=v8")
     assert images(rendered) == {"jervis:v9", "jervis-fakes:v8"}
-    operator = rendering.of_kind(chart.render(), "Deployment")["jervis/jervis-operator"]["spec"]["template"]
-    assert rendering.environment(operator)["JERVIS_OPERATOR_IMAGE"]["value"] == f"jervis:{version}"
+    assert rendering.told(chart.render(), "operator")["JERVIS_OPERATOR_IMAGE"]["value"] == f"jervis:{version}"
 
 
 @pytest.mark.parametrize("vision", ["qwen3-vl:8b", "qwen2.5:7b"])
@@ -78,9 +77,7 @@ def test_the_simulators_have_every_model_that_is_asked(chart: Chart, vision: str
         listed = [[model["name"] for model in group["models"]] for one in able for group in one["spec"]["modelSets"]]
         assert models[name] in {model for group in listed for model in group}, name
         assert all(len(set(group)) == len(group) for group in listed)
-    pods = [one["spec"]["template"] for one in rendering.of_kind(rendered, "Deployment").values()]
-    served = [rendering.environment(pod).get("FAKE_OLLAMA_MODELS", {}).get("value", "") for pod in pods]
-    assert vision in [model for names in served for model in names.split(",")]
+    assert vision in rendering.simulated(rendered)
 
 
 def test_an_image_of_others_has_no_tag_of_ours(chart: Chart) -> None:

@@ -34,10 +34,7 @@ def given(models: dict[str, Any]) -> dict[str, Any]:
 
 def rendered(chart: Chart, models: dict[str, Any], *arguments: str) -> dict[str, dict[str, Any]]:
     objects = chart.render("--set-json", f"models={json.dumps(models)}", *arguments)
-    pods = {
-        name: rendering.of_kind(objects, "Deployment")[f"jervis/jervis-{name}"] for name in ("router", "operator", "kb")
-    }
-    return {name: rendering.environment(one["spec"]["template"]) for name, one in pods.items()}
+    return {name: rendering.told(objects, name) for name in ("router", "operator", "kb")}
 
 
 @pytest.mark.parametrize("models", VALUES.values(), ids=list(VALUES))
@@ -89,10 +86,7 @@ def test_an_alias_is_the_model_that_it_stands_for(chart: Chart) -> None:
 
 def test_a_simulator_has_the_model_of_an_alias(chart: Chart) -> None:
     chosen = "router.aliases.brain=qwen3:14b,models.orchestrator=brain"
-    deployments = rendering.of_kind(chart.render("--set", f"simulator.enabled=true,{chosen}"), "Deployment")
-    pods = [one["spec"]["template"] for one in deployments.values()]
-    served = [rendering.environment(pod).get("FAKE_OLLAMA_MODELS", {}).get("value", "") for pod in pods]
-    names = {model for one in served for model in one.split(",")}
+    names = rendering.simulated(chart.render("--set", f"simulator.enabled=true,{chosen}"))
     assert ("qwen3:14b" in names, "brain" in names) == (True, False)
 
 
@@ -127,6 +121,5 @@ def test_the_demonstration_has_one_variable_for_all_chat_roles(chart: Chart) -> 
         values = release.values(settings.read(environment), owns_crds=True)
         arguments = [*rendering.VARIANTS["demo"], "--set-json", f"models={json.dumps(values['models'])}"]
         arguments += ["--set", "simulator.enabled=false"]
-        router = rendering.of_kind(chart.render(*arguments), "Deployment")["jervis/jervis-router"]
-        roles = json.loads(rendering.environment(router["spec"]["template"])["JERVIS_ROUTER_ROLES"]["value"])
+        roles = json.loads(rendering.told(chart.render(*arguments), "router")["JERVIS_ROUTER_ROLES"]["value"])
         assert {one["role"]: one["model"] for one in roles}["decision"] == decides

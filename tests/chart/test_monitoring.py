@@ -58,12 +58,15 @@ def rendered(chart: Chart) -> list[Manifest]:
     return chart.render(*(part for name in ON for part in ("--set", f"monitoring.{name}.enabled=true")))
 
 
+def alerts_of(rendered: list[Manifest]) -> list[Manifest]:
+    rule = rendering.of_kind(rendered, "PrometheusRule")["jervis/jervis"]
+    return [alert for group in rule["spec"]["groups"] for alert in group["rules"]]
+
+
 def expressions(rendered: list[Manifest]) -> Iterator[tuple[str, str]]:
     """(where, PromQL) of everything that is asked."""
-    rule = rendering.of_kind(rendered, "PrometheusRule")["jervis/jervis"]
-    for group in rule["spec"]["groups"]:
-        for alert in group["rules"]:
-            yield alert["alert"], alert["expr"]
+    for alert in alerts_of(rendered):
+        yield alert["alert"], alert["expr"]
     config = rendering.of_kind(rendered, "ConfigMap")["jervis/jervis-dashboard"]
     for panel in json.loads(config["data"]["jervis.json"])["panels"]:
         for target in panel.get("targets", []):
@@ -121,8 +124,7 @@ def test_gauges_of_several_replicas_are_not_added_up(rendered: list[Manifest]) -
 
 
 def test_every_alert_says_what_to_do(rendered: list[Manifest]) -> None:
-    rule = rendering.of_kind(rendered, "PrometheusRule")["jervis/jervis"]
-    alerts = [alert for group in rule["spec"]["groups"] for alert in group["rules"]]
+    alerts = alerts_of(rendered)
     assert len({alert["alert"] for alert in alerts}) == len(alerts) >= 10
     for alert in alerts:
         assert alert["alert"].startswith("Jervis")
@@ -150,12 +152,7 @@ def _sections() -> dict[str, str]:
 
 
 def test_every_alert_has_its_runbook(rendered: list[Manifest]) -> None:
-    rule = rendering.of_kind(rendered, "PrometheusRule")["jervis/jervis"]
-    links = {
-        alert["alert"]: alert["annotations"]["runbook_url"]
-        for group in rule["spec"]["groups"]
-        for alert in group["rules"]
-    }
+    links = {alert["alert"]: alert["annotations"]["runbook_url"] for alert in alerts_of(rendered)}
     assert set(links) == set(_sections())
     for alert, link in links.items():
         path, _, anchor = link.partition("#")

@@ -37,105 +37,106 @@ def network_policies(manifests: list[Manifest]) -> list[Manifest]:
     return [manifest for manifest in manifests if manifest["kind"] == "NetworkPolicy"]
 
 
+def passes(manifests: list[Manifest], source: str | End, target: str | End, port: int) -> bool:
+    """Whether a connection between two components, or ends, passes the policies among the objects."""
+    rules = network_policies(manifests)
+    return policies.allows(rules, end(manifests, source), end(manifests, target), port)
+
+
 @pytest.mark.parametrize(("source", "target", "port"), [*NEEDED, *NEEDED_ELSEWHERE], ids=str)
 def test_what_is_needed_passes(local: list[Manifest], source: str | End, target: str | End, port: int) -> None:
-    assert policies.allows(network_policies(local), end(local, source), end(local, target), port)
+    assert passes(local, source, target, port)
 
 
 @pytest.mark.parametrize(("source", "target", "port"), FORBIDDEN, ids=str)
 def test_what_would_be_a_hole_is_shut(local: list[Manifest], source: str | End, target: str | End, port: int) -> None:
-    assert not policies.allows(network_policies(local), end(local, source), end(local, target), port)
+    assert not passes(local, source, target, port)
 
 
 @pytest.mark.parametrize("kb", ["kb-read", "kb-write"])
 def test_the_distributed_profile_is_closed_and_open_alike(chart: Chart, kb: str) -> None:
     rendered = chart.render(*rendering.VARIANTS["distributed"])
-    rules = network_policies(rendered)
     needed: list[Arrow] = [
         ("operator", kb, 8080), (kb, "router", 11430), (kb, OUTSIDE, 8529), ("test", kb, 8080),
     ]  # fmt: skip
     for source, target, port in needed:
-        assert policies.allows(rules, end(rendered, source), end(rendered, target), port), (source, target)
+        assert passes(rendered, source, target, port), (source, target)
     holes: list[Arrow] = [(STRANGER, kb, 8080), (kb, APISERVER, 6443), (kb, OUTSIDE, 443)]
     for source, target, port in holes:
-        assert not policies.allows(rules, end(rendered, source), end(rendered, target), port), (source, target)
+        assert not passes(rendered, source, target, port), (source, target)
 
 
 def test_the_graph_store_is_reached_only_when_there_is_one(local: list[Manifest]) -> None:
-    assert not policies.allows(network_policies(local), end(local, "kb"), OUTSIDE, 8529)
+    assert not passes(local, "kb", OUTSIDE, 8529)
 
 
 def test_analyses_reach_the_sources_process_and_the_knowledge_base_alone(chart: Chart) -> None:
     rendered = chart.render(*LOCAL, "--set", "sources.enabled=true")
-    rules, job = network_policies(rendered), End("jervis", {"jervis.dev/code-analysis": "7b1d"})
+    job = End("jervis", {"jervis.dev/code-analysis": "7b1d"})
     for one in ("sources", "kb"):
-        assert policies.allows(rules, job, end(rendered, one), 8080), one
-        assert not policies.allows(rules, end(rendered, one), job, 8080), one
+        assert passes(rendered, job, one, 8080), one
+        assert not passes(rendered, one, job, 8080), one
     for one, port in (("router", 11430), ("operator", 9090)):
-        assert not policies.allows(rules, job, end(rendered, one), port), one
+        assert not passes(rendered, job, one, port), one
     for port in (443, 27017):
-        assert not policies.allows(rules, job, OUTSIDE, port)
+        assert not passes(rendered, job, OUTSIDE, port)
 
 
 def test_pods_that_wait_for_a_run_reach_what_runs_reach_and_the_operator(chart: Chart) -> None:
-    labels = {"jervis.dev/task-uid": "warm", "jervis.dev/warm": "0123456789abcdef"}
+    waiting = End("jervis", {"jervis.dev/task-uid": "warm", "jervis.dev/warm": "0123456789abcdef"})
     for size in (0, 1):
         rendered = chart.render(*LOCAL, "--set", f"job.warmPool.size={size}")
-        rules, waiting = network_policies(rendered), End("jervis", labels)
         for one, port in (("router", 11430), ("kb", 8080)):
-            assert policies.allows(rules, waiting, end(rendered, one), port), one
-        assert policies.allows(rules, waiting, end(rendered, "operator"), 9091) == (size > 0)
-        assert not policies.allows(rules, waiting, OUTSIDE, 443)
+            assert passes(rendered, waiting, one, port), one
+        assert passes(rendered, waiting, "operator", 9091) == (size > 0)
+        assert not passes(rendered, waiting, OUTSIDE, 443)
 
 
 def test_commands_of_agents_reach_the_knowledge_base_alone(chart: Chart) -> None:
     tokens = "kb.tokens.existingSecret.name=tokens,kb.tokens.clientSecret.name=token"
     rendered = chart.render(*LOCAL, "--set", f"sources.enabled=true,sandbox.enabled=true,{tokens}")
-    rules, job = network_policies(rendered), End("jervis", {"jervis.dev/sandbox": "7b1d"})
-    assert policies.allows(rules, job, end(rendered, "kb"), 8080)
-    assert not policies.allows(rules, end(rendered, "kb"), job, 8080)
+    job = End("jervis", {"jervis.dev/sandbox": "7b1d"})
+    assert passes(rendered, job, "kb", 8080)
+    assert not passes(rendered, "kb", job, 8080)
     for one, port in (("sources", 8080), ("router", 11430), ("operator", 9090)):
-        assert not policies.allows(rules, job, end(rendered, one), port), one
+        assert not passes(rendered, job, one, port), one
     for port in (443, 27017):
-        assert not policies.allows(rules, job, OUTSIDE, port)
+        assert not passes(rendered, job, OUTSIDE, port)
 
 
 def test_runs_reach_the_operator_only_where_it_shows_them_their_namespace(chart: Chart) -> None:
     shown = "agents.clusterState.enabled=true"
-    for given, passes in (((), False), (("--set", shown), True)):
+    for given, reached in (((), False), (("--set", shown), True)):
         rendered = chart.render(*LOCAL, *given)
-        rules, operator = network_policies(rendered), end(rendered, "operator")
-        assert policies.allows(rules, JOB, operator, 9091) is passes
-        assert not policies.allows(rules, JOB, operator, 9090)
+        assert passes(rendered, JOB, "operator", 9091) is reached
+        assert not passes(rendered, JOB, "operator", 9090)
 
 
 def test_runs_and_the_operator_alone_call_the_sources_process(chart: Chart) -> None:
     rendered = chart.render(*LOCAL, "--set", "sources.enabled=true")
-    rules, sources = network_policies(rendered), end(rendered, "sources")
     for one in (JOB, "operator"):
-        assert policies.allows(rules, end(rendered, one), sources, 8080)
+        assert passes(rendered, one, "sources", 8080)
     for one in (STRANGER, VISITOR, TENANT, "kb", "router"):
-        assert not policies.allows(rules, end(rendered, one), sources, 8080), one
-    assert not policies.allows(rules, JOB, sources, 9090)
+        assert not passes(rendered, one, "sources", 8080), one
+    assert not passes(rendered, JOB, "sources", 9090)
     for port in (465, 587, 993):
-        assert policies.allows(rules, sources, OUTSIDE, port)
+        assert passes(rendered, "sources", OUTSIDE, port)
 
 
 def test_clients_and_monitoring_are_let_in_by_value(chart: Chart) -> None:
     peer = "[0].namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name=tools"
     rendered = chart.render("--set", f"networkPolicy.clients{peer}")
-    assert policies.allows(network_policies(rendered), VISITOR, end(rendered, "router"), 11430)
-    assert policies.allows(network_policies(rendered), VISITOR, end(rendered, "kb"), 8080)
-    assert not policies.allows(network_policies(rendered), VISITOR, end(rendered, "operator"), 9090)
+    assert passes(rendered, VISITOR, "router", 11430)
+    assert passes(rendered, VISITOR, "kb", 8080)
+    assert not passes(rendered, VISITOR, "operator", 9090)
     rendered = chart.render("--set", f"networkPolicy.monitoring{peer}")
-    assert policies.allows(network_policies(rendered), VISITOR, end(rendered, "operator"), 9090)
+    assert passes(rendered, VISITOR, "operator", 9090)
 
 
 def test_a_router_that_leaves_reaches_the_next_where_there_are_several(chart: Chart) -> None:
     for replicas in (1, 2):
         rendered = chart.render("--set", f"router.replicas={replicas}")
-        router = end(rendered, "router")
-        assert policies.allows(network_policies(rendered), router, router, 11430) == (replicas > 1)
+        assert passes(rendered, "router", "router", 11430) == (replicas > 1)
 
 
 def test_the_operator_reaches_a_mail_server_only_when_there_is_one(chart: Chart) -> None:
@@ -153,8 +154,7 @@ def test_the_operator_reaches_a_mail_server_only_when_there_is_one(chart: Chart)
 
 def test_the_login_at_the_mail_server_comes_from_the_secret(chart: Chart) -> None:
     found = chart.render("--set", "operator.noticeMailSecret.name=mail,operator.noticeMailSecret.userKey=login")
-    [pod] = [one for one in found if one["kind"] == "Deployment" and one["metadata"]["name"].endswith("operator")]
-    env = rendering.environment(pod["spec"]["template"])
+    env = rendering.told(found, "operator")
     given = {
         name: env[f"JERVIS_OPERATOR_NOTICE_MAIL_{name}"]["valueFrom"]["secretKeyRef"] for name in ("USER", "PASSWORD")
     }
@@ -163,11 +163,10 @@ def test_the_login_at_the_mail_server_comes_from_the_secret(chart: Chart) -> Non
 
 def test_a_place_can_be_narrowed(chart: Chart) -> None:
     rendered = chart.render("--set", "networkPolicy.mongodb.to[0].ipBlock.cidr=10.1.0.0/16")
-    rules = network_policies(rendered)
     inside = End(address="10.1.2.3")
     for source in ("kb", JOB):
-        assert policies.allows(rules, end(rendered, source), inside, 27017)
-        assert not policies.allows(rules, end(rendered, source), OUTSIDE, 27017)
+        assert passes(rendered, source, inside, 27017)
+        assert not passes(rendered, source, OUTSIDE, 27017)
 
 
 _DATA = "namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name=databases"
@@ -194,13 +193,10 @@ def test_where_the_database_is_follows_from_its_address(
 ) -> None:
     escaped = uri.replace(",", "\\,")
     rendered = chart.render("--set", f"mongodb.uri={escaped}")
-    rules = network_policies(rendered)
     for source in ("operator", "kb", JOB):
-        assert all(policies.allows(rules, end(rendered, source), one, 27017) for one in inside)
+        assert all(passes(rendered, source, one, 27017) for one in inside)
         # The operator probes backends wherever they are.
-        assert source == "operator" or not any(
-            policies.allows(rules, end(rendered, source), one, 27017) for one in beyond
-        )
+        assert source == "operator" or not any(passes(rendered, source, one, 27017) for one in beyond)
 
 
 @pytest.mark.parametrize(
@@ -248,9 +244,9 @@ def test_pods_with_foreign_code_or_text_reach_no_other_address_on_any_port(chart
     named = {port["port"] for rule in rules for way in rule["spec"].get("egress", ()) for port in way.get("ports", ())}
     for name, pod in CONFINED.items():
         for port in (53, 5353):
-            assert policies.allows(rules, pod, DNS, port), name
+            assert passes(rendered, pod, DNS, port), name
         for beyond in (OUTSIDE, METADATA, APISERVER, STRANGER, TENANT, VISITOR):
-            reached = [port for port in named | {1, 22, 80, 443, 65535} if policies.allows(rules, pod, beyond, port)]
+            reached = [port for port in named | {1, 22, 80, 443, 65535} if passes(rendered, pod, beyond, port)]
             assert reached == [], (name, beyond)
 
 

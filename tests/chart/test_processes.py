@@ -13,7 +13,6 @@ from pydantic.alias_generators import to_snake
 from pydantic_settings import BaseSettings
 
 from controllers import admission
-from controllers import settings as operator_settings
 from controllers.pendingtask import job
 from crds import history
 from orchestrator_job.delegation.tools import settings as run_tools
@@ -77,11 +76,17 @@ def snake(camel: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in camel)
 
 
+def run_of(rendered: list[Manifest], monkeypatch: pytest.MonkeyPatch) -> Manifest:
+    """The pod of a run, as the rendered operator makes it."""
+    template = rendering.operator_settings(rendered, monkeypatch).template()
+    pod: Manifest = job.manifest(build.task(), 1, "run", template)["spec"]["template"]
+    return pod
+
+
 def variables(manifests: list[Manifest], component: str) -> set[str]:
     """Names of a component's environment variables, as fields of its Settings."""
     prefix = PROCESSES[component][1]
-    pod = rendering.of_kind(manifests, "Deployment")[f"jervis/jervis-{component}"]["spec"]["template"]
-    names = rendering.environment(pod)
+    names = rendering.told(manifests, component)
     assert all(name.startswith(prefix) for name in names), names
     return {name.removeprefix(prefix).lower() for name in names}
 
@@ -121,18 +126,14 @@ def test_a_setting_becomes_a_variable_that_the_process_understands(
     rendered = chart.render(
         "--set-json", 'router.settings={"maxBodyBytes": 1000000000, "connectSeconds": 0.5, "logLevel": "debug"}'
     )
-    pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-router"]["spec"]["template"]
-    for name, entry in rendering.environment(pod).items():
-        if "value" in entry:
-            monkeypatch.setenv(name, entry["value"])
+    rendering.tell(rendered, "router", monkeypatch)
     read = settings_of("router")().model_dump()
     assert (read["max_body_bytes"], read["connect_seconds"], read["log_level"]) == (10**9, 0.5, "debug")
     assert (read["host"], read["port"]) == ("", 11430)  # every address, of IPv6 and of IPv4
-    limit = rendering.environment(pod)["JERVIS_ROUTER_MEMORY_LIMIT_BYTES"]["valueFrom"]["resourceFieldRef"]
+    limit = rendering.told(rendered, "router")["JERVIS_ROUTER_MEMORY_LIMIT_BYTES"]["valueFrom"]["resourceFieldRef"]
     assert limit == {"containerName": "router", "resource": "limits.memory"}
     unlimited = chart.render("--set", "router.resources.limits=null")
-    pod = rendering.of_kind(unlimited, "Deployment")["jervis/jervis-router"]["spec"]["template"]
-    assert "JERVIS_ROUTER_MEMORY_LIMIT_BYTES" not in rendering.environment(pod)
+    assert "JERVIS_ROUTER_MEMORY_LIMIT_BYTES" not in rendering.told(unlimited, "router")
 
 
 def test_models_for_many_or_large_images_reach_the_knowledge_base(
@@ -140,10 +141,7 @@ def test_models_for_many_or_large_images_reach_the_knowledge_base(
 ) -> None:
     table = '[{"model": "qwen3-vl:32b", "images": 5}, {"model": "qwen3-vl:4b", "bytes": 9000000}]'
     rendered = chart.render("--set-json", f'kb.settings={{"visionModels": {table}, "pdfPages": 3, "insideImages": 0}}')
-    pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-kb"]["spec"]["template"]
-    for name, entry in rendering.environment(pod).items():
-        if "value" in entry:
-            monkeypatch.setenv(name, entry["value"])
+    rendering.tell(rendered, "kb", monkeypatch)
     read = settings_of("kb")().model_dump()
     assert read["vision_models"] == [
         {"model": "qwen3-vl:32b", "images": 5, "bytes": 0},
@@ -156,11 +154,8 @@ def test_the_bounds_of_code_reach_the_knowledge_base(chart: Chart) -> None:
     bounds = {"codeFiles": 150, "codeFileBytes": 50000, "codeTotalBytes": 5000000, "codeSeconds": 30.5}
     bounds["codeMemoryBytes"] = 536870912
     rendered = chart.render("--set-json", f"kb.settings={json.dumps(bounds)}")
-    pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-kb"]["spec"]["template"]
-    found = {
-        name: one["value"] for name, one in rendering.environment(pod).items() if name.startswith("JERVIS_KB_CODE")
-    }
-    assert found == {
+    variables = rendering.told(rendered, "kb").items()
+    assert {name: one["value"] for name, one in variables if name.startswith("JERVIS_KB_CODE")} == {
         "JERVIS_KB_CODE_FILES": "150",
         "JERVIS_KB_CODE_FILE_BYTES": "50000",
         "JERVIS_KB_CODE_MEMORY_BYTES": "536870912",
@@ -181,10 +176,7 @@ def test_the_bounds_of_code_reach_the_knowledge_base(chart: Chart) -> None:
 )
 def test_links_become_tasks_where_a_site_can_be_reached(chart: Chart, given: list[str], links: str | None) -> None:
     objects = chart.render(*(part for value in given for part in ("--set", value)))
-    [pod] = [one for one in objects if one["kind"] == "Deployment" and one["metadata"]["name"].endswith("-kb")]
-    variables = pod["spec"]["template"]["spec"]["containers"][0]["env"]
-    found = [one["value"] for one in variables if one["name"] == "JERVIS_KB_LINKS_PER_DOCUMENT"]
-    assert found == ([] if links is None else [links])
+    assert rendering.told(objects, "kb").get("JERVIS_KB_LINKS_PER_DOCUMENT", {}).get("value") == links
 
 
 def test_models_and_their_windows_reach_the_processes(chart: Chart) -> None:
@@ -192,8 +184,8 @@ def test_models_and_their_windows_reach_the_processes(chart: Chart) -> None:
         rendered = chart.render(*(part for value in values for part in ("--set", value)))
         found: dict[str, str] = {}
         for component in ("operator", "kb"):
-            pod = rendering.of_kind(rendered, "Deployment")[f"jervis/jervis-{component}"]["spec"]["template"]
-            found |= {name: one["value"] for name, one in rendering.environment(pod).items() if "value" in one}
+            variables = rendering.told(rendered, component).items()
+            found |= {name: one["value"] for name, one in variables if "value" in one}
         return found
 
     plain = given()
@@ -231,8 +223,7 @@ def test_the_simulated_planner_is_on_the_cpu(chart: Chart) -> None:
         backends = rendering.of_kind(rendered, "GpuBackend")
         found = {}
         for kind in ("gpu", "cpu"):
-            pod = rendering.of_kind(rendered, "Deployment")[f"jervis/jervis-ollama-{kind}"]["spec"]["template"]
-            has = rendering.environment(pod)["FAKE_OLLAMA_MODELS"]["value"].split(",")
+            has = rendering.told(rendered, f"ollama-{kind}")["FAKE_OLLAMA_MODELS"]["value"].split(",")
             sets = backends[f"jervis/jervis-ollama-{kind}"]["spec"]["modelSets"]
             found[kind] = [model["name"] for one in sets for model in one["models"]]
             assert set(found[kind]) == set(has)
@@ -248,7 +239,7 @@ def test_the_simulated_planner_is_on_the_cpu(chart: Chart) -> None:
 
 def test_a_router_ends_before_it_is_killed(chart: Chart) -> None:
     rendered = chart.render("--set", "router.terminationGracePeriodSeconds=45")
-    pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-router"]["spec"]["template"]
+    pod = rendering.process(rendered, "router")
     assert pod["spec"]["terminationGracePeriodSeconds"] == 45
     assert rendering.environment(pod)["JERVIS_ROUTER_DRAIN_SECONDS"]["value"] == "35"
 
@@ -334,7 +325,7 @@ def test_where_the_local_knowledge_base_keeps_its_data(
     chart: Chart, arguments: tuple[str, ...], volume: Manifest, claims: list[str]
 ) -> None:
     rendered = chart.render(*arguments)
-    pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-kb"]["spec"]["template"]
+    pod = rendering.process(rendered, "kb")
     assert next(v for v in pod["spec"]["volumes"] if v["name"] == "data") == {"name": "data", **volume}
     made = rendering.of_kind(rendered, "PersistentVolumeClaim")
     assert list(made) == claims
@@ -344,8 +335,7 @@ def test_where_the_local_knowledge_base_keeps_its_data(
 def test_runs_refer_to_the_secret_of_the_database_and_are_given_no_copy(chart: Chart) -> None:
     secret = ("--set", f"{rendering.DATABASE},mongodb.existingSecret.key=address")
     for arguments, expected in ((secret, ("database", "address")), ((), None)):
-        rendered = rendering.of_kind(chart.render(*arguments), "Deployment")["jervis/jervis-operator"]
-        given = rendering.environment(rendered["spec"]["template"])
+        given = rendering.told(chart.render(*arguments), "operator")
         names = [given.get(f"JERVIS_OPERATOR_MONGODB_{key}", {}).get("value") for key in ("SECRET", "SECRET_KEY")]
         assert names == list(expected or (None, None))
         assert ("valueFrom" in given["JERVIS_OPERATOR_MONGODB_URI"]) is (expected is not None)
@@ -354,26 +344,20 @@ def test_runs_refer_to_the_secret_of_the_database_and_are_given_no_copy(chart: C
 def test_a_standby_is_kept_off_the_leader_s_node_unless_told_otherwise(chart: Chart) -> None:
     def spread(*more: str) -> list[dict[str, Any]] | None:
         two = ("--set", "operator.replicas=2,operator.strategy=RollingUpdate")
-        rendered = rendering.of_kind(chart.render(*two, *more), "Deployment")["jervis/jervis-operator"]
-        spec: dict[str, Any] = rendered["spec"]["template"]["spec"]
+        spec: dict[str, Any] = rendering.process(chart.render(*two, *more), "operator")["spec"]
         return spec.get("topologySpreadConstraints")
 
     (found,) = spread() or []
     assert (found["topologyKey"], found["whenUnsatisfiable"]) == ("kubernetes.io/hostname", "ScheduleAnyway")
     assert found["labelSelector"]["matchLabels"]["app.kubernetes.io/component"] == "operator"
     assert spread("--set-json", 'operator.affinity={"nodeAffinity": {}}') is None
-    single = rendering.of_kind(chart.render(), "Deployment")["jervis/jervis-operator"]
-    assert "topologySpreadConstraints" not in single["spec"]["template"]["spec"]
+    assert "topologySpreadConstraints" not in rendering.process(chart.render(), "operator")["spec"]
 
 
 def test_clients_reach_the_operator_as_they_are_written(chart: Chart, monkeypatch: pytest.MonkeyPatch) -> None:
     given = 'operator.settings.clients={"acme": {"scheduleLeadDays": 5}, "beta": {"team": ["Ada"]}}'
     rendered = chart.render("--set-json", given)
-    pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-operator"]["spec"]["template"]
-    for name, one in rendering.environment(pod).items():
-        if "value" in one:
-            monkeypatch.setenv(name, one["value"])
-    known = operator_settings.read().client_terms()
+    known = rendering.operator_settings(rendered, monkeypatch).client_terms()
     assert (known.of("acme").lead.days, known.of("beta").team, known.of("gamma").lead.days) == (5, ("Ada",), 2)
 
 
@@ -385,14 +369,12 @@ def test_the_operator_reads_the_limits_that_the_policies_check(chart: Chart, mon
         "--set", "admission.namespaces.team-a.queuePosition=false,admission.namespaces.team-a.pendingTasks=5",
         "--set", "admission.namespaces.team-a.taskFlags=true",
     )  # fmt: skip
-    pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-operator"]["spec"]["template"]
-    monkeypatch.setenv("JERVIS_OPERATOR_ADMISSION", rendering.environment(pod)["JERVIS_OPERATOR_ADMISSION"]["value"])
-    known = operator_settings.read().admitted(lambda _: {})
+    known = rendering.operator_settings(rendered, monkeypatch).admitted(lambda _: {})
     assert known is not None
     assert known.default == admission.Limits((), ("shared",), (), queue_position=1_000_000, task_flags=False)
     assert known.own == {"team-a": admission.Limits(modes=("Background",), queue_position=False, task_flags=True)}
-    off = rendering.of_kind(chart.render("--set", "admission.enabled=false"), "Deployment")["jervis/jervis-operator"]
-    assert "JERVIS_OPERATOR_ADMISSION" not in rendering.environment(off["spec"]["template"])
+    off = chart.render("--set", "admission.enabled=false")
+    assert "JERVIS_OPERATOR_ADMISSION" not in rendering.told(off, "operator")
 
 
 def test_flags_approvals_and_sandboxes_reach_the_operator(chart: Chart, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -401,11 +383,7 @@ def test_flags_approvals_and_sandboxes_reach_the_operator(chart: Chart, monkeypa
         "--set", "sandbox.enabled=true,sandbox.images.python=python:3,sandbox.seconds=90",
         "--set", "kb.tokens.existingSecret.name=tokens,kb.tokens.clientSecret.name=token",
     )  # fmt: skip
-    pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-operator"]["spec"]["template"]
-    for name, one in rendering.environment(pod).items():
-        if "value" in one:
-            monkeypatch.setenv(name, one["value"])
-    config = operator_settings.read()
+    config = rendering.operator_settings(rendered, monkeypatch)
     assert {flag.value for flag, on in config.template().features.items() if on} == {"useDagExecution"}
     assert (config.limits().approval_expires, config.limits().approval_default) == (timedelta(days=1), "GiveUp")
     commands = config.sandboxes()
@@ -421,16 +399,12 @@ def test_the_reach_of_tools_gets_from_the_values_to_the_run(chart: Chart, monkey
         "changeBytes": 1 << 20, "vulnerabilities": "/osv/all.zip", "mcpServers": [{**server, "readOnly": True}],
     }  # fmt: skip
     rendered = chart.render("--set-json", f"job.tools={json.dumps(given)}")
-    pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-operator"]["spec"]["template"]
-    for name, one in rendering.environment(pod).items():
-        if "value" in one:
-            monkeypatch.setenv(name, one["value"])
-    for name, value in operator_settings.read().template().environment.items():
+    for name, value in rendering.operator_settings(rendered, monkeypatch).template().environment.items():
         monkeypatch.setenv(name, value)
     tools = run_tools.Settings().model_dump(mode="json", exclude_defaults=True, by_alias=True)
     assert tools == {to_snake(name): value for name, value in given.items()}
-    knows = rendering.of_kind(rendered, "Deployment")["jervis/jervis-kb"]["spec"]["template"]
-    assert json.loads(rendering.environment(knows)["JERVIS_KB_AGENT_SERVERS"]["value"]) == given["mcpServers"]
+    shown = rendering.told(rendered, "kb")["JERVIS_KB_AGENT_SERVERS"]["value"]
+    assert json.loads(shown) == given["mcpServers"]
 
 
 def test_whose_state_is_shown_reaches_the_operator_and_runs(chart: Chart, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -459,8 +433,7 @@ def test_the_way_to_the_history(chart: Chart) -> None:
         assert account["automountServiceAccountToken"] is False
     service = rendering.of_kind(rendered, "Service")["jervis/jervis-operator"]
     ports = {port["name"]: port["port"] for port in service["spec"]["ports"]}
-    pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-operator"]["spec"]["template"]
-    environment = rendering.environment(pod)
+    environment = rendering.told(rendered, "operator")
     assert str(ports["history"]) == environment["JERVIS_OPERATOR_HISTORY_PORT"]["value"]
     assert environment["JERVIS_OPERATOR_HISTORY_ACCOUNT"]["value"] == "jervis-history"
 
@@ -470,8 +443,7 @@ CLOSED = ("--set", "router.auth.required=true,router.auth.tokenReview=true,route
 
 def test_the_release_s_own_pods_show_the_router_who_they_are(chart: Chart, monkeypatch: pytest.MonkeyPatch) -> None:
     rendered = chart.render(*CLOSED, "--set", "router.auth.allowedAccounts={x/y},watchNamespaces={team-a}")
-    router = rendering.of_kind(rendered, "Deployment")["jervis/jervis-router"]["spec"]["template"]
-    told = rendering.environment(router)
+    told = rendering.told(rendered, "router")
     assert json.loads(told["JERVIS_ROUTER_ALLOWED_ACCOUNTS"]["value"]) == [
         "x/y", "jervis/jervis-kb", "jervis/jervis-operator",
     ]  # fmt: skip
@@ -510,9 +482,8 @@ def test_neither_an_update_nor_a_drain_waits_for_a_standby_router(chart: Chart) 
 
 def test_the_operator_is_told_by_kopfs_flags_what_to_serve(chart: Chart) -> None:
     def container(*arguments: str) -> dict[str, Any]:
-        found = rendering.of_kind(chart.render(*arguments), "Deployment")["jervis/jervis-operator"]
-        one: dict[str, Any] = found["spec"]["template"]["spec"]["containers"][0]
-        return one
+        first: dict[str, Any] = rendering.process(chart.render(*arguments), "operator")["spec"]["containers"][0]
+        return first
 
     named = container("--set", "watchNamespaces={team-b,team-a}")
     assert named["command"][:2] == ["kopf", "run"]
@@ -525,8 +496,7 @@ def test_the_operator_is_told_by_kopfs_flags_what_to_serve(chart: Chart) -> None
 
 def test_the_router_writes_its_usage_where_the_chart_made_a_place(everything: list[Manifest], chart: Chart) -> None:
     name = "jervis-router-usage"
-    pod = rendering.of_kind(everything, "Deployment")["jervis/jervis-router"]["spec"]["template"]
-    assert rendering.environment(pod)["JERVIS_ROUTER_USAGE_CONFIG_MAP"]["value"] == name
+    assert rendering.told(everything, "router")["JERVIS_ROUTER_USAGE_CONFIG_MAP"]["value"] == name
     assert "data" not in rendering.of_kind(everything, "ConfigMap")[f"jervis/{name}"], "an update would reset it"
     rules = rendering.of_kind(everything, "Role")["jervis/jervis-router"]["rules"]
     (rule,) = [rule for rule in rules if "configmaps" in rule["resources"]]
@@ -556,10 +526,9 @@ def test_runs_are_told_of_the_sources_process_where_there_is_one(
     everything: list[Manifest], chart: Chart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def told(rendered: list[Manifest]) -> str | None:
-        template = rendering.operator_settings(rendered, monkeypatch).template()
-        pod = job.manifest(build.task(), 1, "run", template)["spec"]["template"]
-        found: str | None = rendering.environment(pod).get("JERVIS_SOURCES_URL", {}).get("value")
-        return found
+        variables = rendering.environment(run_of(rendered, monkeypatch))
+        url: str | None = variables.get("JERVIS_SOURCES_URL", {}).get("value")
+        return url
 
     assert told(chart.render()) is None
     assert told(everything) == "http://jervis-sources.jervis.svc:8080"
@@ -568,14 +537,13 @@ def test_runs_are_told_of_the_sources_process_where_there_is_one(
 def test_tokens_open_the_api_of_the_sources_process_where_they_are_given(chart: Chart) -> None:
     name = "JERVIS_SOURCES_TOKENS_FILE"
     given = ("--set", "sources.enabled=true,sources.tokens.existingSecret.name=hooks")
-    pod = rendering.of_kind(chart.render(*given), "Deployment")["jervis/jervis-sources"]["spec"]["template"]
+    pod = rendering.process(chart.render(*given), "sources")
     assert rendering.environment(pod)[name]["value"] == "/etc/jervis/tokens/tokens.yaml"
     [mount] = [one for one in pod["spec"]["containers"][0]["volumeMounts"] if one["name"] == "tokens"]
     assert (mount["mountPath"], mount["readOnly"]) == ("/etc/jervis/tokens", True)
     [volume] = [one for one in pod["spec"]["volumes"] if one["name"] == "tokens"]
     assert volume["secret"]["secretName"] == "hooks"
-    pod = rendering.of_kind(chart.render(*given[:1], "sources.enabled=true"), "Deployment")
-    assert name not in rendering.environment(pod["jervis/jervis-sources"]["spec"]["template"])
+    assert name not in rendering.told(chart.render(*given[:1], "sources.enabled=true"), "sources")
 
 
 @pytest.mark.parametrize("component", ["operator", "router", "kb", "job"])
@@ -591,11 +559,7 @@ def test_volumes_variables_and_the_account_of_a_process_can_be_given(
         "serviceAccountAnnotations": role,
     }  # fmt: skip
     rendered = chart.render("--set-json", f"{component}={json.dumps(given)}")
-    if component == "job":
-        template = rendering.operator_settings(rendered, monkeypatch).template()
-        pod = job.manifest(build.task(), 1, "run", template)["spec"]["template"]
-    else:
-        pod = rendering.of_kind(rendered, "Deployment")[f"jervis/jervis-{component}"]["spec"]["template"]
+    pod = run_of(rendered, monkeypatch) if component == "job" else rendering.process(rendered, component)
     (container,) = pod["spec"]["containers"]
     assert volume in pod["spec"]["volumes"]
     assert mount in container["volumeMounts"]
@@ -613,11 +577,8 @@ def test_runs_are_placed_by_values(chart: Chart, monkeypatch: pytest.MonkeyPatch
     toleration = {"key": "dedicated", "operator": "Exists"}
     values = {**placed, "tolerations": [toleration], "annotations": {"sidecar.istio.io/inject": "false"}}
     rendered = chart.render("--set-json", f"job={json.dumps(values)}")
-    template = rendering.operator_settings(rendered, monkeypatch).template()
-    pod = job.manifest(build.task(), 1, "run", template)["spec"]["template"]
+    pod = run_of(rendered, monkeypatch)
     assert {key: pod["spec"][key] for key in placed} == placed
     assert toleration in pod["spec"]["tolerations"]
     assert pod["metadata"]["annotations"]["sidecar.istio.io/inject"] == "false"
-    plain = rendering.operator_settings(chart.render(), monkeypatch).template()
-    pod = job.manifest(build.task(), 1, "run", plain)["spec"]["template"]
-    assert not {*placed} & {*pod["spec"]}
+    assert not {*placed} & {*run_of(chart.render(), monkeypatch)["spec"]}

@@ -5,18 +5,17 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from crds import keyring, runtoken, scope
-from crds.pendingtask import Mode
-from crds.priority import Priority
+from crds import keyring, runtoken
 from tests.chart import cluster as clusters
 from tests.chart import rendering
 from tests.chart.cluster import Cluster
 from tests.chart.rendering import CHART, Chart, Manifest
+from tests.sources.api.serving import run_token
 
 NAME = "jervis-run-token"
 VARIABLES = {
@@ -25,7 +24,6 @@ VARIABLES = {
     "kb": "JERVIS_KB_RUN_TOKEN_KEYS",
     "sources": "JERVIS_SOURCES_RUN_TOKEN_KEYS",
 }
-HOUR = timedelta(hours=1)
 
 
 def test_those_that_sign_and_verify_mount_the_keys_and_no_other_pod_does(manifests: list[Manifest]) -> None:
@@ -125,15 +123,7 @@ def _data(secret: Manifest) -> dict[str, bytes]:
 
 
 def _signed(folder: Path) -> str:
-    run = runtoken.Run(
-        task_uid="0b7f",
-        namespace="team-a",
-        attempt=1,
-        scope=scope.Scope(client_id="acme"),
-        mode=Mode.FOREGROUND,
-        ceiling=Priority.P0,
-    )
-    return runtoken.Signer(keyring.Keyring(folder, lambda: 0.0), lambda: datetime.now(UTC)).sign(run, HOUR)
+    return run_token(keys=keyring.Keyring(folder, lambda: 0.0)(), now=datetime.now(UTC))
 
 
 def _accepted(folder: Path, token: str) -> bool:

@@ -62,8 +62,7 @@ def test_images_come_from_values_alone(chart: Chart) -> None:
     assert images == expected
     for name, pod in rendering.pods(rendered):
         assert pod["spec"]["imagePullSecrets"] == [{"name": "registry"}], name
-    operator = rendering.of_kind(rendered, "Deployment")["jervis/jervis-operator"]["spec"]["template"]
-    environment = rendering.environment(operator)
+    environment = rendering.told(rendered, "operator")
     assert environment["JERVIS_OPERATOR_IMAGE"]["value"] == "registry.test/jervis:v9"
     assert environment["JERVIS_OPERATOR_IMAGE_PULL_POLICY"]["value"] == "Always"
 
@@ -73,8 +72,7 @@ def test_a_digest_pins_every_pod_and_the_runs(chart: Chart) -> None:
     rendered = chart.render("--set", f"image.repository=registry.test/jervis,image.tag=v9,image.digest={digest}")
     images = {c["image"] for _, pod in rendering.pods(rendered) for c in rendering.containers(pod)}
     assert images == {f"registry.test/jervis@{digest}"}
-    operator = rendering.of_kind(rendered, "Deployment")["jervis/jervis-operator"]["spec"]["template"]
-    assert rendering.environment(operator)["JERVIS_OPERATOR_IMAGE"]["value"] == f"registry.test/jervis@{digest}"
+    assert rendering.told(rendered, "operator")["JERVIS_OPERATOR_IMAGE"]["value"] == f"registry.test/jervis@{digest}"
 
 
 def test_the_platform_may_choose_the_user(chart: Chart) -> None:
@@ -235,7 +233,6 @@ def test_credentials_of_the_database_stay_in_their_secret(chart: Chart) -> None:
     rendered = chart.render("--set", f"{rendering.DATABASE},mongodb.existingSecret.key=address")
     reference = {"secretKeyRef": {"name": "database", "key": "address"}}
     for deployment, name in (("operator", "JERVIS_OPERATOR_MONGODB_URI"), ("kb", "JERVIS_KB_MONGODB_URI")):
-        pod = rendering.of_kind(rendered, "Deployment")[f"jervis/jervis-{deployment}"]["spec"]["template"]
-        entry = rendering.environment(pod)[name]
+        entry = rendering.told(rendered, deployment)[name]
         assert entry["valueFrom"] == reference
         assert "value" not in entry

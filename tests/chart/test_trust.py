@@ -118,7 +118,7 @@ def seen(bundled: list[Manifest], tmp_path_factory: pytest.TempPathFactory) -> t
     """With the variables that the chart sets, and without."""
     authority = certificates.Authority(tmp_path_factory.mktemp("authority"))
     pair = authority.issue("server", "/CN=localhost", ("localhost", "127.0.0.1"))
-    operator = rendering.of_kind(bundled, "Deployment")["jervis/jervis-operator"]["spec"]["template"]
+    operator = rendering.process(bundled, "operator")
     bundle = str(authority.pair.certificate)
     given = dict.fromkeys(bundle_variables(operator), bundle)
     with ThreadPoolExecutor(1) as side:
@@ -137,8 +137,7 @@ def test_a_client_trusts_the_bundle_and_none_without_it(seen: tuple[Seen, Seen],
 def test_every_process_and_every_run_has_the_bundle(bundled: list[Manifest], monkeypatch: pytest.MonkeyPatch) -> None:
     template = rendering.operator_settings(bundled, monkeypatch).template()
     run = job.manifest(build.task(), 1, "run", template)["spec"]["template"]
-    deployments = rendering.of_kind(bundled, "Deployment")
-    for pod in (*(deployments[f"jervis/jervis-{name}"]["spec"]["template"] for name in PODS), run):
+    for pod in (*(rendering.process(bundled, name) for name in PODS), run):
         assert bundle_variables(pod) == {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"}
         volume = next(one for one in pod["spec"]["volumes"] if one["name"] == "ca-bundle")
         items = [{"key": "root.pem", "path": "ca.crt"}]
@@ -149,7 +148,7 @@ def test_every_process_and_every_run_has_the_bundle(bundled: list[Manifest], mon
 
 def test_a_bundle_may_be_a_config_map_and_is_none_by_default(chart: Chart) -> None:
     rendered = chart.render("--set", "caBundle.name=authorities")
-    pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-router"]["spec"]["template"]
+    pod = rendering.process(rendered, "router")
     volume = next(one for one in pod["spec"]["volumes"] if one["name"] == "ca-bundle")
     assert volume["configMap"] == {"name": "authorities", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
     for _, pod in rendering.pods(chart.render()):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from hack.cluster import standalone
 from tests.faults import server as servers
+from tests.faults.campaigns import Begin
 from tests.faults.stage import BRIEF, Stage, stage
 
 
@@ -30,9 +30,7 @@ def mongodb_uri() -> str:
 
 
 @pytest.fixture
-def begin(
-    server: standalone.Server, mongodb_uri: str, tmp_path: Path
-) -> Callable[[], AbstractAsyncContextManager[Stage]]:
+def begin(server: standalone.Server, mongodb_uri: str, tmp_path: Path) -> Begin:
     """Makes stages; finished tasks are archived and deleted within seconds on them."""
     numbers = itertools.count()
 

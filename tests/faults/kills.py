@@ -95,10 +95,6 @@ class Countdown:
         """A kill is still to come."""
         return self._left is not None
 
-    def disarm(self) -> None:
-        """No more kills."""
-        self._left = None
-
     def __call__(self, call: Call) -> Fate | None:
         if self._left is None:
             return None

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-
 import pytest
 
 from tests.faults import campaigns, everywhere, kills
+from tests.faults.campaigns import Begin
 from tests.faults.sites import Door, Moment, Site
-from tests.faults.stage import Stage
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Begin = Callable[[], AbstractAsyncContextManager[Stage]]
 SEED = 20270301
 
 OBVIOUS = {

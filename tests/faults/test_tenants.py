@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-
 import pytest
 
 from tests.faults import tenants
-from tests.faults.stage import Stage
+from tests.faults.campaigns import Begin
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
-Begin = Callable[[], AbstractAsyncContextManager[Stage]]
 SEED = 20270301
 
 

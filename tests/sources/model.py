@@ -7,11 +7,13 @@ HTTP server. `Box` is a source behind the port; it changes while it is listed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from typing import Any
 
+import pytest
 from aiohttp import web
 
 from controllers.sources import port
@@ -37,6 +39,16 @@ class Dying:
 
     def __getitem__(self, name: str) -> Any:
         return _Collection(self, self._real[name])
+
+    @contextlib.contextmanager
+    def killed(self, left: int | None) -> Iterator[None]:
+        """The process ends in this block, at the write after so many."""
+        self.left = left
+        try:
+            with pytest.raises(KilledError):
+                yield
+        finally:
+            self.left = None
 
     def count(self) -> None:
         if self.left is not None:

@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-import pytest
-
 from bench.connectors.database import Database
-from controllers.sources import assignments, gone, items, mongo, port
+from controllers.sources import assignments, gone, items, port
 from controllers.sources.assignments import ITEMS
 from crds import access, pendingtask, scope
 
-DATABASE = f"jervis_older_{os.getpid()}"
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
 OWNER = scope.Scope(client_id="acme")
 ANN, BOB = (access.restricted([access.principal("user", name)]) for name in ("ann", "bob"))
-
-
-@pytest.fixture
-async def database() -> AsyncIterator[Any]:
-    client = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
-    yield client[DATABASE]
-    await client.drop_database(DATABASE)
-    client.close()
 
 
 def item(version: str, readers: access.Access | None = None, *, recurs: bool = False) -> port.Item:

@@ -12,29 +12,19 @@ import os
 import random
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import httpx
-import prometheus_client
-import pymongo
 import pytest
-from kubernetes import client as kubernetes
 
-import kube
-from controllers.connection import removals
-from controllers.sources import assignments, gone, indexer, items, limits, metrics, mongo, poller, port, sweep
+from controllers.sources import limits, port
 from controllers.sources.protocols import atlassian, confluence, jira, window
-from controllers.sources.state import Sweep
 from crds import connection, labels
-from kb import client as kb
 from tests import thorough
-from tests.sources import confluence_server, jira_server
-from tests.sources.model import Dying, KilledError, World
+from tests.sources import confluence_server, jira_server, parts
+from tests.sources.model import World
 
 pytestmark = pytest.mark.services
-DATABASE = f"jervis_atlassian_{os.getpid()}"
 HISTORIES = int(os.environ.get("JERVIS_TEST_HISTORIES", thorough.examples(8)))
 ZONES = ("UTC", "Europe/Prague", "America/New_York", "Asia/Kolkata", "Pacific/Kiritimati")
 TLS = ssl.create_default_context()
@@ -68,7 +58,6 @@ class Site:
     def __init__(self, dice: random.Random, cloud: bool) -> None:
         self.dice = dice
         self.server = self.made(dice, cloud)
-        self.server.late = timedelta(minutes=10)
         self.away: set[str] = set()
         """Ids of what was not listed, or elsewhere, at some time after it first came."""
         self.count = 0
@@ -190,83 +179,7 @@ class ConfluenceSite(Site):
         return self._opened(confluence)
 
 
-@dataclass
-class Rig:
-    """One Connection with all that works on it. `now` is everyone's clock but the site's."""
-
-    world: Documents
-    site: Site
-    database: Dying
-    assigned: assignments.Assignments
-    polls: poller.Poller
-    removing: removals.Removals
-    kind: str
-    uid: str
-    confirmed: str = ""
-
-    @property
-    def now(self) -> datetime:
-        passed: timedelta = self.site.server.now - datetime(2026, 10, 25, tzinfo=UTC)
-        return datetime(2020, 1, 1, tzinfo=UTC) + passed
-
-    def connection(self) -> connection.Connection:
-        annotations = {labels.CONFIRM_DELETIONS: self.confirmed} if self.confirmed else {}
-        meta = {"name": "site", "namespace": "here", "uid": self.uid, "generation": 1, "annotations": annotations}
-        spec = {
-            "type": self.kind, "clientId": "acme", "url": self.site.server.url, "pollInterval": "10s",
-            "maxInFlightTasks": 1000,
-        }  # fmt: skip
-        return connection.Connection.model_validate({"metadata": meta, "spec": spec})
-
-    async def round(self, *, left: int | None = None) -> None:
-        """A poll, with a sweep if one is due; `left`: the process dies at that write."""
-        self.site.server.now += timedelta(seconds=65)
-        await self.assigned.want(self.connection())
-        self.database.left = left
-        with contextlib.suppress(KilledError):
-            claim = await self.assigned.claim("me", self.now)
-            if claim is not None:
-                await self.polls.serve(claim)
-        self.database.left = None
-
-    async def settle(self) -> None:
-        await self.removing.look()
-
-    async def swept(self) -> Sweep:
-        for _ in range(6):
-            self.site.server.now += timedelta(hours=2)
-            before = self._sweep(await self.assigned.states())
-            await self.round()
-            found = self._sweep(await self.assigned.states())
-            if found is not None and found != before:
-                return found
-        raise AssertionError("no sweep ended")
-
-    def _sweep(self, states: Mapping[str, Any]) -> Sweep | None:
-        found = states.get(self.uid)
-        return found[2].sweep if found else None
-
-    async def quiet(self) -> None:
-        """Until nothing is left to be done: no faults, and a person confirms what is missing."""
-        self.site.server.faults, self.site.server.meanwhile = [], None
-        for _ in range(4):
-            found = await self.swept()
-            self.confirmed = found.at.isoformat()
-            await self.swept()
-            await self.settle()
-            self.world.work()
-            await self.settle()
-            self.site.server.now += timedelta(hours=2)
-            await self.round()
-            self.world.work()
-
-
-@pytest.fixture(autouse=True, scope="module")
-def database() -> Iterator[None]:
-    """Gone after the last test."""
-    yield
-    with pymongo.MongoClient[dict[str, Any]](os.environ["JERVIS_TEST_MONGODB_URI"]) as server:
-        server.drop_database(DATABASE)
+Rig = parts.Rig[Site, Documents]
 
 
 @contextlib.asynccontextmanager
@@ -278,55 +191,38 @@ async def rig(
     *,
     every: float = 60,
     knows: str = "",
+    late: timedelta = timedelta(minutes=10),
 ) -> AsyncIterator[Rig]:
-    """Against the MongoDB of the tests; what it wrote is gone afterwards. Without a knowledge base at `knows` the world
-    is one."""
-    dice, world = random.Random(seed), Documents()
-    site = (JiraSite if kind == "Jira" else ConfluenceSite)(dice, cloud)
-    store = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
-    database = Dying(store[DATABASE])
-    loaded: Any = kubernetes.Configuration()
-    async with site.server.serving(), world.serving(), httpx.AsyncClient(trust_env=False) as http:
-        loaded.host = world.url
-        session = kube.session(loaded)
-        api = kube.Kube(loaded, session, fence=lambda: None)
-        knowledge = kb.Client(knows or world.url, http, attempts=1)
-        measured = metrics.Metrics(prometheus_client.CollectorRegistry())
-        assigned, stored = assignments.Assignments(database), items.Items(database)
-        opens = site.opens()
+    """Of a Jira or a Confluence whose search shows changes so `late`. Without a knowledge base at `knows` the world is
+    one."""
+    dice = random.Random(seed)
+    site: Site = (JiraSite if kind == "Jira" else ConfluenceSite)(dice, cloud)
+    site.server.late = late
+    opens = site.opens()
 
-        def wall() -> datetime:
-            return made.now
+    def source(spec: connection.Spec, _: Mapping[str, str], __: limits.Bucket) -> port.Source:
+        found: port.Source = wrapped(opens(spec, {"username": "u", "token": "t"}, limits.Bucket(6000, 100_000)))
+        return found
 
-        def source(spec: connection.Spec, _: Mapping[str, str], __: limits.Bucket) -> port.Source:
-            found: port.Source = wrapped(opens(spec, {"username": "u", "token": "t"}, limits.Bucket(6000, 100_000)))
-            return found
-
-        sweeps = sweep.Sweeper(
-            knowledge,
-            assigned,
-            gone.Gone(database),
-            measured,
-            every=every,
-            wall=wall,
-            monotonic=lambda: 0.0,
-            chance=dice,
-        )
-        polls = poller.Poller(
-            api, knowledge, assigned, stored, indexer.Indexer(api, stored, measured, wall=wall), sweeps,
-            {connection.Type(kind): source}, measured, owner="me", width=1, renew=60, wall=wall,
-            monotonic=lambda: 0.0, chance=dice,
+    async with site.server.serving(), Documents().serving() as world:
+        assert isinstance(world, Documents)
+        opened = parts.rig(
+            site, world, source, spec={"type": kind, "url": site.server.url}, dice=dice, clock=site.server,
+            ahead=site.server.now - datetime(2020, 1, 1, tzinfo=UTC), every=every, knows=knows,
         )  # fmt: skip
-        uid = f"{kind}-{cloud}-{seed}"
-        made = Rig(world, site, database, assigned, polls, removals.Removals(api, assigned), kind, uid)
-        await assigned.prepare()
-        await stored.prepare()
-        try:
-            yield made
-        finally:
-            await assigned.drop(uid)
-            await session.close()
-            store.close()
+        async with opened as standing:
+            yield standing
+
+
+@contextlib.asynccontextmanager
+async def small(
+    kind: str, *more: Any, seed: int = 1, cloud: bool = True, place: str = "", things: int = 8, **options: Any
+) -> AsyncIterator[tuple[Rig, Any, list[Any]]]:
+    """A site that shows every change at once, its server, and its issues or pages, which are swept."""
+    async with rig(kind, seed, cloud, *more, late=timedelta(0), **options) as one:
+        put = [one.site.server.put(place or ("JERV" if kind == "Jira" else "OPS")) for _ in range(things)]
+        await one.swept()
+        yield one, one.site.server, put
 
 
 async def history(one: Rig) -> set[str]:
@@ -347,7 +243,8 @@ async def history(one: Rig) -> set[str]:
         one.world.work(dice)
     named = {urn: str(each.id) for each, urn in _urns(site)}
     wrong = {urn for urn in one.world.deleted if urn in named and named[urn] not in site.away}
-    await one.quiet()
+    site.server.faults, site.server.meanwhile = [], None
+    await one.quiet(4)
     return wrong
 
 

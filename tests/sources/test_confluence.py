@@ -3,55 +3,22 @@
 from __future__ import annotations
 
 import random
-import ssl
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from controllers.sources import limits, port
+from controllers.sources import port
 from controllers.sources.protocols import atlassian, confluence
-from crds import access, connection, pendingtask
+from crds import access, pendingtask
 from tests.sources.confluence_server import Confluence
-
-TLS = ssl.create_default_context()
+from tests.sources.reading import changes as read
+from tests.sources.reading import places
+from tests.sources.reading import site as poll
 
 
 def site(**more: Any) -> Confluence:
     return Confluence(random.Random(1), **more)
-
-
-def poll(server: Confluence, chosen: dict[str, Any] | None = None, **sizes: int) -> Any:
-    spec = connection.Spec.model_validate(
-        {
-            "type": "Confluence",
-            "clientId": "acme",
-            "url": server.url,
-            "secretRef": {"name": "s"},
-            "filter": chosen or {},
-        }
-    )
-    opens = confluence.opened(atlassian.opened(TLS, lambda: 0.0, lambda: server.now), **sizes)
-    return opens(spec, {"username": "a@b.c", "token": "t"}, limits.Bucket(6000, 100000))
-
-
-async def read(
-    server: Confluence, cursor: port.Cursor | None = None, chosen: dict[str, Any] | None = None, **sizes: int
-) -> tuple[list[port.Item], list[port.Failure], port.Cursor]:
-    items, failures, at = list[port.Item](), list[port.Failure](), cursor or {}
-    async for batch in poll(server, chosen, **sizes).batches(at):
-        items += batch.items
-        failures += batch.failures
-        at = batch.cursor
-    return items, failures, at
-
-
-async def places(server: Confluence, chosen: dict[str, Any] | None = None, **sizes: int) -> tuple[set[str], Any]:
-    found, last = list[str](), None
-    async for page in poll(server, chosen, **sizes).ids():
-        found += page.places
-        last = page
-    return set(found), last
 
 
 def ids(items: list[port.Item]) -> list[int]:
@@ -121,37 +88,6 @@ async def test_queries_are_in_the_zone_of_the_user(zone: str, cloud: bool) -> No
             assert ids(items) == [one.id]
 
 
-@pytest.mark.parametrize("status", [400, 500])
-async def test_a_poison_page_is_a_failure_and_the_others_pass(status: int) -> None:
-    async with site().serving() as server:
-        made = [server.put() for _ in range(9)]
-        server.poison, server.poison_status = {made[4].id}, status
-        items, [failure], cursor = await read(server)
-        assert len(items) == 8
-        assert (failure.title, failure.place) == (made[4].title, f"OPS/{made[4].id}")
-        assert (await read(server, cursor))[:2] == ([], [])
-
-
-@pytest.mark.parametrize(
-    ("status", "headers", "kind", "pause"),
-    [(429, {"Retry-After": "77"}, port.Unreachable, 77.0), (401, {}, port.Rejected, None)],
-)
-async def test_errors_of_the_server_are_no_empty_source(
-    status: int, headers: dict[str, str], kind: type[Exception], pause: float | None
-) -> None:
-    async with site().serving() as server:
-        server.put()
-        for ahead in range(5):
-            server.faults = [*[(0, {})] * ahead, (status, headers)]
-            with pytest.raises(kind) as caught:
-                await read(server)
-            assert getattr(caught.value, "retry_after", None) == pause
-        for ahead in range(3):
-            server.faults = [*[(0, {})] * ahead, (status, headers)]
-            with pytest.raises(kind):
-                await places(server)
-
-
 async def test_a_list_that_shifts_is_no_complete_list() -> None:
     async with site(cloud=False).serving() as server:
         made = [server.put() for _ in range(10)]
@@ -161,34 +97,6 @@ async def test_a_list_that_shifts_is_no_complete_list() -> None:
         with pytest.raises(port.Unreachable, match="changed while it was read"):
             await anext(listing)
         assert len(first.places) == 4
-
-
-async def test_the_filter_and_what_it_does_not_find() -> None:
-    async with site().serving() as server:
-        ours, theirs, secret = server.put("OPS", labels=["x"]), server.put("DEV"), server.put("SEC")
-        for chosen, wanted in (
-            ({"include": ["ops", "Space DEV"]}, [ours, theirs]),
-            ({"exclude": ["SEC"]}, [ours, theirs]),
-            ({"query": "label = x"}, [ours]),
-            ({"since": "2026-10-25T00:01:00Z"}, []),
-        ):
-            assert ids((await read(server, chosen=chosen))[0]) == [one.id for one in wanted]
-            assert (await places(server, chosen))[0] == {f"{one.space}/{one.id}" for one in wanted}
-        server.unseen = {"SEC"}
-        found, last = await places(server)
-        assert f"SEC/{secret.id}" not in found
-        assert last.within == {"DEV", "OPS"}, "nothing is said of what is not shown"
-        for chosen in ({"include": ["SEC"]}, {"include": ["OPS", "SEC"]}):
-            with pytest.raises(port.Misconfigured, match="'SEC'"):
-                await places(server, chosen)
-            with pytest.raises(port.Misconfigured, match="'SEC'"):
-                await read(server, chosen=chosen)
-        server.unseen = set(server.spaces)
-        with pytest.raises(port.Misconfigured):
-            await places(server)
-        server.unseen = set()
-        with pytest.raises(port.Misconfigured, match="parse cql"):
-            await read(server, chosen={"query": "no query"})
 
 
 async def test_what_has_no_new_time_is_fetched_by_its_place() -> None:

@@ -51,9 +51,7 @@ def large(one: Rig) -> None:
 
 async def test_a_poll_that_finds_nothing_asks_nothing_about_items() -> None:
     asked = Asked()
-    async with rig(1, asked) as one:
-        for number in range(7):
-            one.box.put(number, "INBOX")
+    async with rig(1, asked, mails=7) as one:
         one.polls._sweeper._every = 1e9
         await one.swept()
         one.world.work()
@@ -65,7 +63,7 @@ async def test_a_poll_that_finds_nothing_asks_nothing_about_items() -> None:
             await one.round()
         assert asked.count == {}
         assert (await state(one)).items == said.items
-        one.box.put(7, "INBOX")
+        one.site.put(7, "INBOX")
         await one.round()
         assert (await counted(one))["Indexed"] == 8
 
@@ -75,7 +73,7 @@ async def test_the_counts_are_right_after_a_kill_between_any_two_writes() -> Non
         await one.swept()
         one.polls._sweeper._every = 1e9
         for left in range(16):
-            one.box.put(left, "INBOX")
+            one.site.put(left, "INBOX")
             large(one)
             await one.round(left=left)
             large(one)
@@ -85,13 +83,11 @@ async def test_the_counts_are_right_after_a_kill_between_any_two_writes() -> Non
 
 
 async def test_what_leaves_and_what_others_may_read_now_is_counted() -> None:
-    async with rig(3) as one:
+    async with rig(3, mails=8) as one:
         large(one)
-        for number in range(8):
-            one.box.put(number, "INBOX")
         await one.swept()
         one.world.work()
-        one.box.take(0)
+        one.site.take(0)
         for step in (one.swept, one.settle, one.round, one.swept):
             await step()
             assert await counted(one) == await real(one)
@@ -103,17 +99,15 @@ async def test_what_leaves_and_what_others_may_read_now_is_counted() -> None:
 
 
 async def test_all_are_counted_again_after_ten_minutes() -> None:
-    async with rig(4) as one:
+    async with rig(4, mails=3) as one:
         large(one)
-        for number in range(3):
-            one.box.put(number, "INBOX")
         await one.swept()
         one.polls._sweeper._every = 1e9
         await one.swept()
         rows = one.database[assignments.ITEMS]
         await rows.delete_one({"connection": one.uid, "urn": "email::m1"})  # by a process that was frozen
         for number, indexed in ((3, 4), (4, 5), (5, 5)):
-            one.box.put(number, "INBOX")
+            one.site.put(number, "INBOX")
             one.now += timedelta(minutes=11) if number == 5 else timedelta()
             await one.round()
             assert (await counted(one))["Indexed"] == indexed

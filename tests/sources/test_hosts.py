@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -67,11 +68,15 @@ def test_a_host_that_is_not_listed_is_not_even_looked_up() -> None:
     assert addresses.listed("A.B.Corp.Example.", ["*.corp.example"])
 
 
-def api(base: str, one: hosts.Hosts) -> rest.Rest:
-    return rest.Rest(
-        base, {"Authorization": "Bearer secret-token"}, limits.Bucket(6000, 100), authorities.context(),
-        monotonic=lambda: 0.0, wall=lambda: NOW, reached=one,
-    )  # fmt: skip
+@contextlib.asynccontextmanager
+async def calling(handler: httpserver.Handler, judges: hosts.Hosts) -> AsyncIterator[rest.Rest]:
+    """A client of a server that answers so, by the name source.example."""
+    async with httpserver.serving(handler) as served:
+        base, header = f"http://source.example:{urlsplit(served).port}", {"Authorization": "Bearer secret-token"}
+        bucket, tls = limits.Bucket(6000, 100), authorities.context()
+        api = rest.Rest(base, header, bucket, tls, monotonic=lambda: 0.0, wall=lambda: NOW, reached=judges)
+        yield api
+        await api.close()
 
 
 async def test_rest_calls_the_address_that_was_judged_by_its_name() -> None:
@@ -81,15 +86,12 @@ async def test_rest_calls_the_address_that_was_judged_by_its_name() -> None:
         seen.append(request.host)
         return web.json_response([1], headers={"Connection": "close"})
 
-    async with httpserver.serving(handler) as base:
-        number = urlsplit(base).port
-        names = Names(source_example=[["127.0.0.1"], ["169.254.169.254"]])
-        client = api(f"http://source.example:{number}", reached(names))
+    names = Names(source_example=[["127.0.0.1"], ["169.254.169.254"]])
+    async with calling(handler, reached(names)) as client:
         assert (await client.get("x")).json == [1]
         with pytest.raises(hosts.Refused, match="a metadata address"):
             await client.get("x")
-        await client.close()
-    assert seen == [f"source.example:{number}"]
+    assert seen == [urlsplit(client.url("x")).netloc]
     assert len(names.asked) == 2, "one look-up for each connection: none between the judgement and the connection"
 
 
@@ -98,19 +100,13 @@ async def test_rest_calls_the_address_that_was_judged_by_its_name() -> None:
     [("metadata.example", "a metadata address"), ("other.example", "not among those"), ("169.254.169.254", "metadata")],
 )
 async def test_a_download_is_redirected_to_no_forbidden_host(target: str, said: str) -> None:
-    async def handler(request: web.Request) -> web.Response:
-        return web.Response(status=302, headers={"Location": f"http://{target}/latest/meta-data"})
-
-    async with httpserver.serving(handler) as base:
-        names = Names(
-            source_example=[["127.0.0.1"]], metadata_example=[["169.254.169.254"]],
-            **{"169_254_169_254": [["169.254.169.254"]]},
-        )  # fmt: skip
-        one = reached(names, "source.example", "metadata.example", "169.254.169.254")
-        client = api(f"http://source.example:{urlsplit(base).port}", one)
+    metadata = [["169.254.169.254"]]
+    names = Names(source_example=[["127.0.0.1"]], metadata_example=metadata, **{"169_254_169_254": metadata})
+    judges = reached(names, "source.example", "metadata.example", "169.254.169.254")
+    redirect = httpserver.fixed("", 302, {"Location": f"http://{target}/latest/meta-data"})
+    async with calling(redirect, judges) as client:
         with pytest.raises(hosts.Refused, match=said):
             await client.download("file", 100)
-        await client.close()
 
 
 async def test_a_download_follows_to_a_listed_host_without_the_credentials() -> None:
@@ -120,17 +116,11 @@ async def test_a_download_follows_to_a_listed_host_without_the_credentials() -> 
         seen.append(request.headers.get("Authorization"))
         return web.Response(body=b"file")
 
+    names = Names(source_example=[["127.0.0.1"]], files_example=[["127.0.0.1"]])
     async with httpserver.serving(other) as elsewhere:
-
-        async def handler(request: web.Request) -> web.Response:
-            there = f"http://files.example:{urlsplit(elsewhere).port}/f"
-            return web.Response(status=302, headers={"Location": there})
-
-        async with httpserver.serving(handler) as base:
-            names = Names(source_example=[["127.0.0.1"]], files_example=[["127.0.0.1"]])
-            client = api(f"http://source.example:{urlsplit(base).port}", reached(names, "*.example"))
+        redirect = httpserver.fixed("", 302, {"Location": f"http://files.example:{urlsplit(elsewhere).port}/f"})
+        async with calling(redirect, reached(names, "*.example")) as client:
             assert await client.download("x", 10) == b"file"
-            await client.close()
     assert seen == [None]
 
 

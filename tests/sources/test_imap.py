@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 import time
 from typing import Any
 
 import pytest
 
-from controllers.sources import limits, port
+from controllers.sources import port
 from controllers.sources.protocols import imap, mails
-from crds import authorities, connection, mail
+from crds import authorities, mail
 from tests import httpserver
 from tests.sources import dovecot
+from tests.sources.reading import listed, mailbox
+from tests.sources.reading import read as poll
 
 pytestmark = pytest.mark.services
-
-
-def mailbox(
-    url: str,
-    *,
-    user: str,
-    password: str = dovecot.PASSWORD,
-    tls: ssl.SSLContext | None = None,
-    plain: bool = True,
-    **more: Any,
-) -> imap.Mailbox:
-    login = imap.Login(url, user, password, tls or authorities.context(), plain)
-    bucket = limits.Bucket(6000, 1000)
-    return imap.Mailbox(login, connection.Filter(**more), bucket, monotonic=time.monotonic)
-
-
-async def poll(
-    box: imap.Mailbox, cursor: port.Cursor | None = None
-) -> tuple[list[port.Item], list[port.Failure], port.Cursor]:
-    items: list[port.Item] = []
-    failures: list[port.Failure] = []
-    last: port.Cursor = cursor or {}
-    async for batch in box.batches(last):
-        items += batch.items
-        failures += batch.failures
-        last = batch.cursor
-    return items, failures, last
 
 
 async def test_every_mail_of_every_folder_once(mailserver: dovecot.Dovecot) -> None:
@@ -63,30 +37,6 @@ async def test_every_mail_of_every_folder_once(mailserver: dovecot.Dovecot) -> N
         client.select("INBOX", readonly=True)
         _, [unseen] = client.search(None, "UNSEEN")
         assert len(unseen.split()) == 121, "nothing is marked as read"
-
-
-async def test_a_batch_that_is_repeated_has_the_same_items(mailserver: dovecot.Dovecot) -> None:
-    mailserver.put(*(dovecot.mail(number) for number in range(130)), user="cut")
-    first: list[port.Batch] = []
-    async for batch in mailbox(mailserver.url, user="cut").batches({}):
-        first.append(batch)
-        break
-    assert len(first[0].items) == mails.BATCH
-    rest, _, _ = await poll(mailbox(mailserver.url, user="cut"), first[0].cursor)
-    everything, _, _ = await poll(mailbox(mailserver.url, user="cut"))
-    assert [*first[0].items, *rest] == everything
-
-
-async def test_a_folder_that_was_made_anew_is_read_from_its_beginning(mailserver: dovecot.Dovecot) -> None:
-    mailserver.put(dovecot.mail(1), dovecot.mail(2), folder="Old", user="anew")
-    items, _, cursor = await poll(mailbox(mailserver.url, user="anew", include=("Old",)))
-    with mailserver.mailbox("anew") as client:
-        client.delete("Old")
-    await asyncio.sleep(1.1)  # UIDVALIDITY is made of seconds
-    mailserver.put(dovecot.mail(2), folder="Old", user="anew")
-    again, _, after = await poll(mailbox(mailserver.url, user="anew", include=("Old",)), cursor)
-    assert [(one.source_id, one.version) for one in again] == [(items[1].source_id, items[1].version)]
-    assert after["folders"]["Old"][0] != cursor["folders"]["Old"][0]
 
 
 async def test_what_the_filter_leaves_out_is_asked_for_once(mailserver: dovecot.Dovecot) -> None:
@@ -176,19 +126,23 @@ async def test_a_mail_that_triggers_a_bug_is_a_failure(
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "says"),
+    ("reads", "login", "error", "says"),
     [
-        ({"password": "wrong"}, port.Rejected, "refuses the login of 'errors'"),
-        ({"include": ("INBOX", "Nowhere")}, port.Misconfigured, "no folder 'Nowhere'"),
-        ({"url": "imap://127.0.0.1:9"}, port.Unreachable, "did not answer open"),
-        ({"plain": False}, port.Misconfigured, "offers no STARTTLS"),
+        (poll, {"password": "wrong"}, port.Rejected, "refuses the login of 'errors'"),
+        (poll, {"include": ("INBOX", "Nowhere")}, port.Misconfigured, "no folder 'Nowhere'"),
+        (poll, {"url": "imap://127.0.0.1:9"}, port.Unreachable, "did not answer open"),
+        (poll, {"plain": False}, port.Misconfigured, "offers no STARTTLS"),
+        (listed, {"password": "wrong"}, port.Rejected, "refuses the login of 'errors'"),
+        (listed, {"include": ("INBOX", "Nowhere")}, port.Misconfigured, "does not show every folder"),
+        (listed, {"include": ("INBOX",), "exclude": ("INBOX",)}, port.Misconfigured, "does not show every folder"),
+        (listed, {"url": "imap://127.0.0.1:9"}, port.Unreachable, "did not answer open"),
     ],
 )
-async def test_an_error_is_no_empty_mailbox(
-    mailserver: dovecot.Dovecot, given: dict[str, Any], error: type[Exception], says: str
+async def test_an_error_is_no_empty_mailbox_and_no_empty_list(
+    mailserver: dovecot.Dovecot, reads: Any, login: dict[str, Any], error: type[Exception], says: str
 ) -> None:
     with pytest.raises(error, match=says):
-        await poll(mailbox(**{"url": mailserver.url, "user": "errors", **given}))
+        await reads(mailbox(**{"url": mailserver.url, "user": "errors", **login}))
 
 
 async def test_a_server_that_goes_away_in_the_middle(mailserver: dovecot.Dovecot) -> None:
@@ -260,12 +214,6 @@ def test_a_second_mail_of_one_message_id_is_another_version() -> None:
     assert mails.item("INBOX/1/9", b"Subject: No id\r\n\r\nText\r\n", None).source_id == "INBOX/1/9"
 
 
-async def listed(box: imap.Mailbox) -> list[str]:
-    pages = [page async for page in box.ids()]
-    assert [page.last for page in pages] == [False] * (len(pages) - 1) + [True]
-    return [place for page in pages for place in page.places]
-
-
 async def test_the_list_admits_what_the_poll_admits(
     mailserver: dovecot.Dovecot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,37 +236,6 @@ async def test_the_list_admits_what_the_poll_admits(
     assert left == [items[119].place]
     assert len(await listed(mailbox(mailserver.url, user="ids"))) == 4
     assert await listed(mailbox(mailserver.url, user="ids", since="2100-01-01T00:00:00Z")) == []
-
-
-async def test_a_mail_that_moved_is_the_same_item_at_another_place(mailserver: dovecot.Dovecot) -> None:
-    mailserver.put(dovecot.mail(1), user="moved")
-    mailserver.put(dovecot.mail(2), folder="Old", user="moved")
-    items, _, cursor = await poll(mailbox(mailserver.url, user="moved"))
-    with mailserver.mailbox("moved") as client:
-        client.select("INBOX")
-        client.copy("1", "Old")
-        client.store("1", "+FLAGS", "\\Deleted")
-        client.expunge()
-    [again], _, _ = await poll(mailbox(mailserver.url, user="moved"), cursor)
-    assert (again.source_id, again.version) == (items[0].source_id, items[0].version)
-    assert again.place != items[0].place
-    assert again.place in await listed(mailbox(mailserver.url, user="moved"))
-
-
-@pytest.mark.parametrize(
-    ("given", "error"),
-    [
-        ({"password": "wrong"}, port.Rejected),
-        ({"include": ("INBOX", "Nowhere")}, port.Misconfigured),
-        ({"include": ("INBOX",), "exclude": ("INBOX",)}, port.Misconfigured),
-        ({"url": "imap://127.0.0.1:9"}, port.Unreachable),
-    ],
-)
-async def test_a_list_that_cannot_be_made_is_no_empty_list(
-    mailserver: dovecot.Dovecot, given: dict[str, Any], error: type[Exception]
-) -> None:
-    with pytest.raises(error):
-        await listed(mailbox(**{"url": mailserver.url, "user": "errors", **given}))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import ssl
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,39 +13,13 @@ from controllers.sources.protocols import atlassian, jira
 from crds import access, connection, pendingtask
 from kb import api
 from tests.sources.jira_server import Jira
-
-TLS = ssl.create_default_context()
+from tests.sources.reading import TLS, places
+from tests.sources.reading import changes as read
+from tests.sources.reading import site as poll
 
 
 def site(**more: Any) -> Jira:
     return Jira(random.Random(1), **more)
-
-
-def poll(server: Jira, chosen: dict[str, Any] | None = None, **sizes: int) -> Any:
-    spec = connection.Spec.model_validate(
-        {"type": "Jira", "clientId": "acme", "url": server.url, "secretRef": {"name": "s"}, "filter": chosen or {}}
-    )
-    opens = jira.opened(atlassian.opened(TLS, lambda: 0.0, lambda: server.now), **sizes)
-    return opens(spec, {"username": "a@b.c", "token": "t"}, limits.Bucket(6000, 100000))
-
-
-async def read(
-    server: Jira, cursor: port.Cursor | None = None, chosen: dict[str, Any] | None = None, **sizes: int
-) -> tuple[list[port.Item], list[port.Failure], port.Cursor]:
-    items, failures, at = list[port.Item](), list[port.Failure](), cursor or {}
-    async for batch in poll(server, chosen, **sizes).batches(at):
-        items += batch.items
-        failures += batch.failures
-        at = batch.cursor
-    return items, failures, at
-
-
-async def places(server: Jira, chosen: dict[str, Any] | None = None, **sizes: int) -> tuple[set[str], Any]:
-    found, last = list[str](), None
-    async for page in poll(server, chosen, **sizes).ids():
-        found += page.places
-        last = page
-    return set(found), last
 
 
 def keys(items: list[port.Item]) -> list[str]:
@@ -149,20 +122,6 @@ async def test_a_token_that_expired_begins_the_list_again() -> None:
         assert spoiled
 
 
-@pytest.mark.parametrize("status", [400, 500])
-@pytest.mark.parametrize("cloud", [True, False])
-async def test_a_poison_issue_is_a_failure_and_the_others_pass(cloud: bool, status: int) -> None:
-    async with site(cloud=cloud).serving() as server:
-        made = [server.put() for _ in range(9)]
-        server.poison, server.poison_status = {made[4].id}, status
-        items, [failure], cursor = await read(server)
-        assert len(items) == 8
-        assert (failure.title, failure.place) == (made[4].key, f"JERV/{made[4].id}/{made[4].key}")
-        assert f"{status}" in failure.reason
-        assert (await read(server, cursor))[:2] == ([], [])
-        assert failure.place in (await places(server))[0]
-
-
 async def test_a_server_that_fails_at_everything_makes_no_failures() -> None:
     async with site().serving() as server:
         for one in [server.put() for _ in range(9)]:
@@ -172,60 +131,15 @@ async def test_a_server_that_fails_at_everything_makes_no_failures() -> None:
             await read(server)
 
 
-@pytest.mark.parametrize(
-    ("status", "headers", "kind", "pause"),
-    [
-        (429, {"Retry-After": "77"}, port.Unreachable, 77.0),
-        (401, {}, port.Rejected, None),
-        (503, {}, port.Unreachable, None),
-    ],
-)
-async def test_errors_of_the_server_are_no_empty_source(
-    status: int, headers: dict[str, str], kind: type[Exception], pause: float | None
-) -> None:
+async def test_what_is_read_before_a_project_that_is_not_there_is_kept() -> None:
     async with site().serving() as server:
-        server.put()
-        for ahead in range(4):
-            server.faults = [*[(0, {})] * ahead, (status, headers)]
-            with pytest.raises(kind) as caught:
-                await read(server)
-            assert getattr(caught.value, "retry_after", None) == pause
-        for ahead in range(3):
-            server.faults = [*[(0, {})] * ahead, (status, headers)]
-            with pytest.raises(kind):
-                await places(server)
-
-
-async def test_the_filter_and_what_it_does_not_find() -> None:
-    async with site().serving() as server:
-        ours, theirs, secret = server.put("JERV", labels=["x"]), server.put("SHOP"), server.put("SEC")
-        for chosen, wanted in (
-            ({"include": ["jerv", "Project SHOP"]}, [ours, theirs]),
-            ({"exclude": ["SEC"]}, [ours, theirs]),
-            ({"query": "labels = x"}, [ours]),
-            ({"since": "2026-10-25T00:01:00Z"}, []),
-        ):
-            assert keys((await read(server, chosen=chosen))[0]) == [one.key for one in wanted]
-            assert (await places(server, chosen))[0] == {
-                f"{one.key.partition('-')[0]}/{one.id}/{one.key}" for one in wanted
-            }
+        ours, _ = server.put("JERV"), server.put("SEC")
         server.unseen = {"SEC"}
         items = []
         with pytest.raises(port.Misconfigured, match="'SEC'"):  # noqa: PT012  # what came before the error counts
             async for batch in poll(server, {"include": ["JERV", "SEC"]}).batches({}):
                 items += batch.items
         assert keys(items) == [ours.key]
-        with pytest.raises(port.Misconfigured, match="'SEC'"):
-            await places(server, {"include": ["JERV", "SEC"]})
-        found, last = await places(server)
-        assert f"SEC/{secret.id}/{secret.key}" not in found
-        assert last.within == {"JERV", "SHOP"}, "nothing is said of what is not shown"
-        server.unseen = {"JERV", "SHOP", "SEC"}
-        with pytest.raises(port.Misconfigured):
-            await places(server)
-        server.unseen = set()
-        with pytest.raises(port.Misconfigured, match="JQL"):
-            await read(server, chosen={"query": "no query"})
 
 
 async def test_a_move_keeps_the_identity_and_changes_the_urn() -> None:

@@ -1,11 +1,12 @@
 """What is older does not win: a list that is behind what was read, a claim that is behind its items, a count after a
-kill."""
+kill, readers of before."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -15,16 +16,13 @@ import pytest
 from bench.connectors import forges
 from controllers.sources import assignments, gone, items, sweep
 from controllers.sources.assignments import ITEMS
-from crds import connection
 from tests import waiting
-from tests.sources import stood, test_forges
+from tests.sources import parts, test_forges
 from tests.sources import test_atlassian_histories as histories
 from tests.sources.forge import REPOSITORY, Forge
 from tests.sources.stood import NOW, OWNER, Stood, item
 
 pytestmark = pytest.mark.services
-database = stood.database
-gone_afterwards = histories.database
 
 
 # A list that is behind
@@ -33,11 +31,8 @@ gone_afterwards = histories.database
 @pytest.mark.parametrize("cloud", [True, False])
 async def test_a_list_that_shows_the_former_key_of_an_issue_takes_nothing_away(cloud: bool) -> None:
     """The issue moves between the list of a poll and its details, and search shows its new key minutes later."""
-    async with histories.rig("Jira", 1, cloud) as one:
-        server, world = one.site.server, one.world
-        server.late = timedelta(0)
-        moved, *_ = [server.put() for _ in range(8)]
-        await one.swept()
+    async with histories.small("Jira", cloud=cloud) as (one, server, [moved, *_]):
+        world = one.world
         world.work()
         server.touch(moved, summary="Edited")
         former = f"jira::{moved.key}"
@@ -67,34 +62,11 @@ async def test_a_list_that_shows_the_former_key_of_an_issue_takes_nothing_away(c
         assert len(world.created) == 8 + 1
 
 
-async def test_a_page_that_was_edited_elsewhere_and_moved_back_has_its_new_text() -> None:
-    """A move has no new time, and the place to which it came back is known with the older version."""
-    async with histories.rig("Confluence", 1, True, every=3600) as one:
-        server, world = one.site.server, one.world
-        server.late = timedelta(0)
-        pages = [server.put("OPS") for _ in range(8)]
-        back = pages[0]
-        back.readers = {"group": ["a"]}
-        await one.swept()
-        server.move(back, "DEV")
-        back.title = "Edited"
-        server.edit(back, "<p>Edited.</p>")
-        await one.round()
-        world.work()
-        server.move(back, "OPS")
-        for _ in range(3):
-            await one.swept()
-            await one.settle()
-            await one.round()
-            world.work()
-        assert world.state() == one.site.live()
-
-
-@pytest.mark.parametrize("killed", range(4, 12))
-async def test_a_page_that_was_moved_back_is_not_lost_by_a_kill_while_it_is_fetched(killed: int) -> None:
-    async with histories.rig("Confluence", 1, True, every=3600) as one:
-        server, world = one.site.server, one.world
-        server.late = timedelta(0)
+@contextlib.asynccontextmanager
+async def moved_back() -> AsyncIterator[histories.Rig]:
+    """A page with readers of its own was moved, edited there, and moved back, which has no new time."""
+    async with histories.rig("Confluence", 1, True, every=3600, late=timedelta(0)) as one:
+        server = one.site.server
         back, *_ = [server.put("OPS") for _ in range(8)]
         back.readers = {"group": ["a"]}
         await one.swept()
@@ -102,26 +74,39 @@ async def test_a_page_that_was_moved_back_is_not_lost_by_a_kill_while_it_is_fetc
         back.title = "Edited"
         server.edit(back, "<p>Edited.</p>")
         await one.round()
-        world.work()
+        one.world.work()
         server.move(back, "OPS")
-        server.now += timedelta(hours=2)
+        yield one
+
+
+async def test_a_page_that_was_edited_elsewhere_and_moved_back_has_its_new_text() -> None:
+    """The place to which it came back is known with the older version."""
+    async with moved_back() as one:
+        for _ in range(3):
+            await one.swept()
+            await one.settle()
+            await one.round()
+            one.world.work()
+        assert one.world.state() == one.site.live()
+
+
+@pytest.mark.parametrize("killed", range(4, 12))
+async def test_a_page_that_was_moved_back_is_not_lost_by_a_kill_while_it_is_fetched(killed: int) -> None:
+    async with moved_back() as one:
+        one.now += timedelta(hours=2)
         await one.round(left=killed)
         for _ in range(3):
             await one.swept()
             await one.settle()
-            world.work()
-        assert world.state() == one.site.live()
+            one.world.work()
+        assert one.world.state() == one.site.live()
 
 
 async def test_a_page_that_is_moved_back_as_it_was_while_what_is_missing_is_held_back_is_current_again() -> None:
     """Its version is the very one that was known there."""
-    async with histories.rig("Confluence", 1, True, every=3600) as one:
-        server, world = one.site.server, one.world
-        server.late = timedelta(0)
-        pages = [server.put("OPS") for _ in range(12)]
-        await one.swept()
+    async with histories.small("Confluence", things=12, every=3600) as (one, server, [back, *others]):
+        world = one.world
         world.work()
-        back, others = pages[0], pages[1:]
         server.move(back, "DEV")
         for each in others[:7]:
             each.status = "trashed"
@@ -166,12 +151,8 @@ async def test_of_many_that_moved_those_that_are_not_fetched_are_not_missing(
         source.fetch = fetched
         return source
 
-    async with histories.rig("Jira", 1, True, watched, every=3600) as one:
-        server, world = one.site.server, one.world
-        server.late = timedelta(0)
-        for _ in range(8):
-            server.put("SHOP")
-        await one.swept()
+    async with histories.small("Jira", watched, place="SHOP", every=3600) as (one, _, _):
+        world = one.world
         world.work()
         # Each has an older version where it is, and the last one was found elsewhere.
         rows, asked[:] = one.database[ITEMS], []
@@ -223,10 +204,7 @@ async def test_the_brake_counts_things_and_not_their_versions(
 # A number of a claim that is older than those of the items
 
 
-def connected() -> connection.Connection:
-    meta = {"name": "site", "namespace": "here", "uid": "uid", "generation": 1}
-    spec = {"type": "Jira", "clientId": "acme", "url": "https://jira.example"}
-    return connection.Connection.model_validate({"metadata": meta, "spec": spec})
+JIRA = parts.connected("site", uid="uid", type="Jira", url="https://jira.example")
 
 
 @pytest.mark.parametrize("name", ["seen", "leftBy", "supersededBy", "removing"])
@@ -236,9 +214,8 @@ async def test_a_connection_that_begins_anew_is_later_than_its_items(database: A
     await stored.add("uid", OWNER, item("a"), {"content": "a"}, NOW, 1)
     await database[ITEMS].update_one({}, {"$set": {name: 5000}})
     await database[ITEMS].insert_one({"_id": "other", "connection": "other", "seen": 9000})
-    await assigned.want(connected())
-    claim = await assigned.claim("process", NOW)
-    assert claim is not None
+    await assigned.want(JIRA)
+    claim = await parts.claimed(assigned, NOW, by="process")
     assert claim.fence == 5001
     assert not claim.taken
     await stored.add("uid", OWNER, item("b"), {"content": "b"}, NOW, claim.fence)
@@ -250,9 +227,8 @@ async def test_a_claim_that_is_older_than_its_items_keeps_no_cursor_and_is_follo
 ) -> None:
     """An older copy of the Connections was restored."""
     stored, assigned = items.Items(database), assignments.Assignments(database)
-    await assigned.want(connected())
-    older = await assigned.claim("process", NOW)
-    assert older is not None
+    await assigned.want(JIRA)
+    older = await parts.claimed(assigned, NOW, by="process")
     await assigned.overtake(older)
     await stored.add("uid", OWNER, item("a"), {"content": "a"}, NOW, 5000)
     with pytest.raises(assignments.Lost):
@@ -261,8 +237,7 @@ async def test_a_claim_that_is_older_than_its_items_keeps_no_cursor_and_is_follo
         await assigned.overtake(older)
     with pytest.raises(assignments.Lost):
         await assigned.advance(older, {"at": 1}, NOW)
-    claim = await assigned.claim("process", NOW)
-    assert claim is not None
+    claim = await parts.claimed(assigned, NOW, by="process")
     assert (claim.fence, claim.cursor, claim.taken) == (5001, {}, True)
     await assigned.overtake(claim)
     await stored.add("uid", OWNER, item("b"), {"content": "b"}, NOW, claim.fence)
@@ -273,16 +248,12 @@ async def test_a_claim_that_is_older_than_its_items_keeps_no_cursor_and_is_follo
 
 
 async def test_a_round_whose_items_name_a_later_claim_is_repeated_under_a_later_one() -> None:
-    async with histories.rig("Jira", 1, True, every=3600) as one:
-        server, world = one.site.server, one.world
-        server.late = timedelta(0)
-        issue, *_ = [server.put() for _ in range(8)]
-        await one.swept()
-        rows = one.database[ITEMS]
+    async with histories.small("Jira", every=3600) as (one, server, [issue, *_]):
+        rows, world = one.database[ITEMS], one.world
         await rows.update_many({}, {"$set": {"seen": 5000}})
         server.touch(issue, summary="Edited")
         running = asyncio.create_task(one.polls.run())
-        one.site.server.now += timedelta(minutes=5)
+        server.now += timedelta(minutes=5)
         edited = {"title": {"$regex": "Edited"}, "state": "Indexed"}
         await waiting.eventually(lambda: rows.count_documents(edited), "the edit is indexed")
         running.cancel()
@@ -321,3 +292,49 @@ async def test_a_comment_that_is_deleted_after_a_kill_leaves(batches: int) -> No
         await store.poll(source())
         assert "Deleted later" not in store.latest[f"{REPOSITORY}#{first.number}"].text
         assert "Newer" in store.latest[f"{REPOSITORY}#{second.number}"].text
+
+
+# Other readers: a restriction that changes without a new time
+
+
+@pytest.mark.parametrize("cloud", [True, False])
+@pytest.mark.parametrize("kind", ["Jira", "Confluence"])
+async def test_other_readers_arrive_with_the_next_poll(kind: str, cloud: bool) -> None:
+    """They have no new time. One who is let in again is one more change, and what did not change is not sent again."""
+    async with histories.small(kind, cloud=cloud, things=9, every=3600) as (one, server, [changed, *_]):
+        one.world.work()
+        assert one.world.state() == one.site.live()
+        swept = await one.sweep()
+        for turn, limited in enumerate((True, False, True, False), 1):
+            if kind == "Jira":
+                changed.fields["security"] = {"id": "1"} if limited else None
+            else:
+                changed.readers = {"group": ["a"]} if limited else {}
+            await one.round()
+            one.world.work()
+            assert one.world.state() == one.site.live()
+            assert len(one.world.created) == 9 + turn
+        assert await one.sweep() == swept, "no sweep was needed"
+        if kind == "Jira":
+            server.delete(changed)
+        else:
+            changed.status = "trashed"
+        await one.swept()
+        await one.settle()
+        await one.round()
+        assert one.world.state() == one.site.live(), "the document goes with all its tasks"
+
+
+async def test_a_kill_between_two_writes_leaves_no_reader_of_before() -> None:
+    for left in range(14):
+        async with histories.small("Confluence", seed=100 + left, things=1, every=3600) as (one, _, [page]):
+            one.world.work()
+            page.readers = {"group": ["a"]}
+            await one.round(left=left)
+            for _ in range(3):
+                await one.round()
+            one.world.work()
+            assert one.world.state() == one.site.live(), f"killed at write {left}"
+            created = len(one.world.created)
+            await one.round()
+            assert len(one.world.created) == created == 2

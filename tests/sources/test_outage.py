@@ -15,31 +15,21 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-import httpx
-import prometheus_client
 import pymongo
 import pymongo.errors
 import pytest
-from kubernetes import client as kubernetes
 from motor.motor_asyncio import AsyncIOMotorClient
 
-import kube
-from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, port, sweep, watching
+from controllers.sources import assignments, indexer, items, mongo, poller, port, watching
 from crds import connection, pendingtask, scope
-from kb import client as kb
 from tests import waiting
 from tests.operator.proxy import Proxy
+from tests.sources import parts
 from tests.sources.model import World
 
 pytestmark = pytest.mark.services
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
 HOUR = 3600.0
-
-
-def conn(uid: str) -> connection.Connection:
-    meta = {"name": uid, "namespace": "here", "uid": uid, "generation": 1}
-    spec = {"type": "Email", "clientId": "acme", "url": "imaps://mail.example.com"}
-    return connection.Connection.model_validate({"metadata": meta, "spec": spec})
 
 
 class Gated:
@@ -119,7 +109,6 @@ async def place(monotonic: Any) -> AsyncIterator[Place]:
     name = f"jervis_outage_{uuid.uuid4().hex[:8]}"
     real = os.environ["JERVIS_TEST_MONGODB_URI"]
     host, _, number = real.removeprefix("mongodb://").partition(":")
-    measured, loaded = metrics.Metrics(prometheus_client.CollectorRegistry()), kubernetes.Configuration()
     with Proxy(host, int(number)) as proxy:
         # Only how long a server is looked for is short: a cut is noticed at once.
         store: Any = AsyncIOMotorClient(
@@ -127,34 +116,24 @@ async def place(monotonic: Any) -> AsyncIterator[Place]:
             socketTimeoutMS=60_000, tz_aware=True,
         )  # fmt: skip
         try:
-            async with World().serving() as world, httpx.AsyncClient(trust_env=False) as http:
+            async with World().serving() as world, parts.clients(world.url) as (api, knowledge):
                 await reached(store)
                 made = Place(proxy, world, Gated())
-                made.store = store
+                made.store, made.slow = store, items.Items(Slow(store[name]))
                 made.assigned = assignments.Assignments(store[name], lasts=HOUR)
-                stored, loaded.host = items.Items(store[name]), world.url
-                session = kube.session(loaded)
-                api, knowledge = kube.Kube(loaded, session, fence=lambda: None), kb.Client(world.url, http, attempts=1)
-                made.slow = items.Items(Slow(store[name]))
-                made.makes = indexer.Indexer(api, made.slow, measured, wall=lambda: NOW)
-                made.polls = poller.Poller(
-                    api, knowledge, made.assigned, stored, indexer.Indexer(api, stored, measured, wall=lambda: NOW),
-                    sweep.Sweeper(knowledge, made.assigned, gone.Gone(store[name]), measured, every=HOUR,
-                                  wall=lambda: NOW, monotonic=monotonic),
-                    {connection.Type.EMAIL: lambda *_: made.source}, measured, owner="me", width=2, renew=HOUR,
-                    wall=lambda: NOW, monotonic=monotonic, sleep=brief,
+                made.makes = indexer.Indexer(api, made.slow, parts.meters(), wall=lambda: NOW)
+                made.polls = await parts.polling(
+                    api, knowledge, store[name], made.assigned, {connection.Type.EMAIL: lambda *_: made.source},
+                    wall=lambda: NOW, every=HOUR, monotonic=monotonic, width=2, renew=HOUR, sleep=brief,
                 )  # fmt: skip
 
                 async def opens(_: assignments.Claim) -> Any:
                     return made.source
 
                 made.watches = watching.Watcher(
-                    made.assigned, opens, measured, most=2, wall=lambda: NOW, owner="me", sleep=brief
+                    made.assigned, opens, parts.meters(), most=2, wall=lambda: NOW, owner="me", sleep=brief
                 )
-                await made.assigned.prepare()
-                await stored.prepare()
                 yield made
-                await session.close()
         finally:
             store.close()
             with pymongo.MongoClient[dict[str, Any]](real) as server:
@@ -181,7 +160,7 @@ async def ended(task: asyncio.Task[None]) -> None:
 async def test_a_poll_that_could_not_store_anything_is_repeated_once_mongodb_is_back() -> None:
     clock = iter(range(0, 10**9, 10))
     async with place(lambda: float(next(clock))) as one:
-        await one.assigned.want(conn("box"))
+        await one.assigned.want(parts.connected("box"))
         running = asyncio.create_task(one.polls.run())
         assert await waiting.done(one.source.begun.get()) == 1
         one.proxy.cut()
@@ -198,7 +177,7 @@ async def test_polls_that_fail_again_and_again_come_more_and_more_rarely() -> No
     now = 0.0
     async with place(lambda: now) as one:
         pauses, begun = list[float](), 0.0
-        await one.assigned.want(conn("box"))
+        await one.assigned.want(parts.connected("box"))
         for _ in range(6):
             one.source.through.clear()
             while not await one.polls._claim():
@@ -215,13 +194,11 @@ async def test_polls_that_fail_again_and_again_come_more_and_more_rarely() -> No
 
 async def test_a_claim_whose_answer_was_lost_is_no_other_processs() -> None:
     async with place(lambda: 0.0) as one:
-        await one.assigned.want(conn("box"))
-        lost = await one.assigned.claim("me", NOW)
-        assert lost is not None
+        await one.assigned.want(parts.connected("box"))
+        lost = await parts.claimed(one.assigned, NOW)
         assert await one.assigned.claim("another", NOW) is None
         assert await one.assigned.claim("me", NOW, [lost.uid]) is None, "it is worked on"
-        again = await one.assigned.claim("me", NOW)
-        assert again is not None
+        again = await parts.claimed(one.assigned, NOW)
         assert again.fence == lost.fence + 1
         with pytest.raises(assignments.Lost):
             await one.assigned.advance(lost, {"at": 1}, NOW)
@@ -229,9 +206,8 @@ async def test_a_claim_whose_answer_was_lost_is_no_other_processs() -> None:
 
 async def test_news_that_come_while_mongodb_is_away_are_noted_once_it_is_back() -> None:
     async with place(lambda: 0.0) as one:
-        await one.assigned.want(conn("box"))
-        first = await one.assigned.claim("me", NOW)
-        assert first is not None
+        await one.assigned.want(parts.connected("box"))
+        first = await parts.claimed(one.assigned, NOW)
         await one.assigned.finish(first, first.state, datetime(2027, 1, 1, tzinfo=UTC))
         claim = await one.assigned.watch(NOW, HOUR)
         assert claim is not None
@@ -247,9 +223,8 @@ async def test_news_that_come_while_mongodb_is_away_are_noted_once_it_is_back() 
 
 async def test_a_watch_whose_answer_was_lost_is_begun_again() -> None:
     async with place(lambda: 0.0) as one:
-        await one.assigned.want(conn("box"))
-        first = await one.assigned.claim("me", NOW)
-        assert first is not None
+        await one.assigned.want(parts.connected("box"))
+        first = await parts.claimed(one.assigned, NOW)
         await one.assigned.finish(first, first.state, NOW)
         assert await one.assigned.watch(NOW, HOUR, "me") is not None
         assert await one.assigned.watch(NOW, HOUR, "another") is None
@@ -261,9 +236,8 @@ async def test_a_watch_whose_answer_was_lost_is_begun_again() -> None:
 
 async def test_tasks_are_made_in_smaller_parts_where_mongodb_is_slow() -> None:
     async with place(lambda: 0.0) as one:
-        await one.assigned.want(conn("box"))
-        claim = await one.assigned.claim("me", NOW)
-        assert claim is not None
+        await one.assigned.want(parts.connected("box"))
+        claim = await parts.claimed(one.assigned, NOW)
         for number in range(30):
             mail = port.Item(f"m{number}", "v1", pendingtask.Type.EMAIL, f"email::m{number}", "A mail", "Text")
             await one.slow.add("box", scope.Scope(client_id="acme"), mail, {"content": "Text"}, NOW)

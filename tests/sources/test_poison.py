@@ -2,46 +2,29 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from controllers.sources import assignments, mongo, port
+from controllers.sources import assignments, port
 from crds import connection, facts, pendingtask
-from tests.sources import test_sweep
+from tests.sources import parts, test_sweep
 
 pytestmark = pytest.mark.services
-DATABASE = f"jervis_poison_{os.getpid()}"
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
-
-
-@pytest.fixture
-async def database() -> AsyncIterator[Any]:
-    client = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
-    yield client[DATABASE]
-    await client.drop_database(DATABASE)
-    client.close()
-
-
-def mailbox(name: str) -> connection.Connection:
-    spec = {"type": "Email", "clientId": "acme", "url": "imaps://mail.example", "pollInterval": "5m"}
-    meta = {"name": name, "namespace": "here", "uid": f"uid-{name}", "generation": 1}
-    return connection.Connection.model_validate({"metadata": meta, "spec": spec})
 
 
 async def test_a_connection_that_this_version_does_not_understand_stops_no_other(database: Any) -> None:
     assigned = assignments.Assignments(database)
     await assigned.prepare()
     for name in ("newer", "mailbox"):
-        await assigned.want(mailbox(name))
+        await assigned.want(parts.connected(name, uid=f"uid-{name}", pollInterval="5m"))
     rows = database[assignments.CONNECTIONS]
     await rows.update_one({"_id": "uid-newer"}, {"$set": {"spec.type": "Telegraph"}})
-    claimed = await assigned.claim("me", NOW)
-    assert claimed is not None
+    claimed = await parts.claimed(assigned, NOW)
     assert claimed.name == "mailbox"
     skip = [claimed.uid]
     assert await assigned.claim("me", NOW, skip) is None
@@ -53,8 +36,7 @@ async def test_a_connection_that_this_version_does_not_understand_stops_no_other
     assert state.reason == "Misconfigured"
     assert "Telegraph" in state.message
     await rows.update_one({"_id": "uid-newer"}, {"$set": {"spec.type": "Email"}})
-    again = await assigned.claim("me", NOW + timedelta(hours=1), ["uid-mailbox"])
-    assert again is not None
+    again = await parts.claimed(assigned, NOW + timedelta(hours=1), without=["uid-mailbox"])
     assert again.name == "newer", "after an update of this process it is polled"
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ssl
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,6 +13,7 @@ from aiohttp import web
 
 from controllers.sources import limits, port, rest
 from tests import httpserver
+from tests.sources.parts import refused
 
 NOW = datetime(2026, 11, 26, 12, 0, 0, tzinfo=UTC)
 
@@ -21,6 +24,15 @@ def client(base: str, per_minute: int = 6000, **more: Any) -> rest.Rest:
     return rest.Rest(
         base, headers, bucket, ssl.create_default_context(), monotonic=lambda: 0.0, wall=lambda: NOW, **more
     )
+
+
+@contextlib.asynccontextmanager
+async def asking(handler: httpserver.Handler) -> AsyncIterator[rest.Rest]:
+    """A client of a server that answers so."""
+    async with httpserver.serving(handler) as base:
+        api = client(base)
+        yield api
+        await api.close()
 
 
 @pytest.mark.parametrize(
@@ -44,14 +56,9 @@ def client(base: str, per_minute: int = 6000, **more: Any) -> rest.Rest:
 async def test_an_answer_means_one_thing(
     status: int, headers: dict[str, str], kind: type[Exception], pause: float | None
 ) -> None:
-    async def handler(request: web.Request) -> web.Response:
-        return web.json_response({"message": "because"}, status=status, headers=headers)
-
-    async with httpserver.serving(handler) as base:
-        api = client(base)
+    async with asking(httpserver.fixed({"message": "because"}, status, headers)) as api:
         with pytest.raises(kind) as caught:
             await api.get("x", {"token": "hidden"})
-        await api.close()
     assert type(caught.value) is kind
     assert "because" in str(caught.value)
     assert "secret-token" not in str(caught.value)
@@ -67,46 +74,32 @@ async def test_another_host_never_gets_the_credentials() -> None:
         seen.append(request.headers.get("Authorization"))
         return web.Response(body=b"file")
 
-    async with httpserver.serving(other) as elsewhere:
-
-        async def handler(request: web.Request) -> web.Response:
-            return web.Response(status=302, headers={"Location": f"{elsewhere}/file"})
-
-        async with httpserver.serving(handler) as base:
-            api = client(base)
-            assert await api.download("file", 100) == b"file"
-            with pytest.raises(port.Unreachable):
-                await api.get("x")
-            with pytest.raises(port.Unreachable):
-                await api.get(f"{elsewhere}/next?page=2")
-            await api.close()
+    async with (
+        httpserver.serving(other) as elsewhere,
+        asking(httpserver.fixed("", 302, {"Location": f"{elsewhere}/file"})) as api,
+    ):
+        assert await api.download("file", 100) == b"file"
+        with pytest.raises(port.Unreachable):
+            await api.get("x")
+        with pytest.raises(port.Unreachable):
+            await api.get(f"{elsewhere}/next?page=2")
     assert seen == [None]
 
 
 async def test_an_answer_is_read_up_to_a_bound_and_must_be_json() -> None:
-    async def handler(request: web.Request) -> web.Response:
-        return web.Response(body=b"x" * 1000)
-
-    async with httpserver.serving(handler) as base:
-        api = client(base)
+    async with asking(httpserver.fixed("x" * 1000)) as api:
         with pytest.raises(rest.TooLarge):
             await api.download("file", 999)
         assert len(await api.download("file", 1000)) == 1000
         with pytest.raises(port.Unreachable, match="no JSON"):
             await api.get("x")
-        await api.close()
 
 
 async def test_a_secondary_limit_of_github_names_no_time_and_costs_a_minute() -> None:
-    async def handler(_: web.Request) -> web.Response:
-        return web.json_response({"message": "You have exceeded a secondary Rate Limit."}, status=403)
-
-    async with httpserver.serving(handler) as url:
-        api = client(url)
-        with pytest.raises(rest.Untouched) as found:
+    answer = {"message": "You have exceeded a secondary Rate Limit."}
+    async with asking(httpserver.fixed(answer, 403)) as api:
+        with refused(rest.Untouched, retry_after=60.0, match="secondary"):
             await api.get("x")
-        await api.close()
-    assert found.value.retry_after == 60.0
 
 
 def test_the_port_of_a_scheme_need_not_be_named() -> None:
@@ -118,12 +111,10 @@ async def test_half_a_character_of_one_text_does_not_make_a_page_unreadable() ->
         text = {"half": '{"a": ["\\ud83d", "x\\udc00y", "\\ud83d\\ude00", "\\\\ud83d"]}', "deep": "[" * 100_000}
         return web.Response(text=text[request.path.strip("/")], content_type="application/json")
 
-    async with httpserver.serving(handler) as url:
-        api = client(url)
+    async with asking(handler) as api:
         assert (await api.get("half")).json == {"a": ["?", "x?y", "\N{GRINNING FACE}", "\\ud83d"]}
         with pytest.raises(port.Unreachable, match="no JSON"):
             await api.get("deep")
-        await api.close()
 
 
 async def test_requests_wait_for_their_bucket_and_a_server_that_is_away_is_unreachable() -> None:
@@ -132,10 +123,7 @@ async def test_requests_wait_for_their_bucket_and_a_server_that_is_away_is_unrea
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    async def handler(request: web.Request) -> web.Response:
-        return web.json_response([1])
-
-    async with httpserver.serving(handler) as base:
+    async with httpserver.serving(httpserver.fixed([1])) as base:
         bucket = limits.Bucket(60, 1)
         api = rest.Rest(
             base, {}, bucket, ssl.create_default_context(), monotonic=lambda: 0.0, wall=lambda: NOW, sleep=sleep
@@ -150,12 +138,7 @@ async def test_requests_wait_for_their_bucket_and_a_server_that_is_away_is_unrea
 
 @pytest.mark.parametrize("location", ["http://[x", "http://a:99999999/", "//[::1", "http://a:x/"])
 async def test_a_redirect_to_what_is_no_address_is_the_sources_fault(location: str) -> None:
-    async def handler(request: web.Request) -> web.Response:
-        return web.Response(status=302, headers={"Location": location})
-
-    async with httpserver.serving(handler) as base:
-        asking = client(base)
-        for send in (asking.get("x"), asking.download("x", 10)):
+    async with asking(httpserver.fixed("", 302, {"Location": location})) as api:
+        for send in (api.get("x"), api.download("x", 10)):
             with pytest.raises(port.Unreachable):
                 await send
-        await asking.close()

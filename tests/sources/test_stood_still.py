@@ -12,13 +12,10 @@ import pytest
 from controllers.sources import assignments, counting, items, port
 from controllers.sources.assignments import ITEMS
 from crds import access
-from tests.sources import stood
 from tests.sources import test_atlassian_histories as histories
 from tests.sources.stood import ANN, BOB, NOW, OWNER, Stood, item
 
 pytestmark = pytest.mark.services
-database = stood.database
-gone_afterwards = histories.database
 
 WRITES_NEW, WRITES_BACK, WRITES_READERS, WRITES_GONE = 6, 11, 11, 9
 """How many writes it makes for an item that is new, that recurs, that others may read now, that comes back after it
@@ -214,11 +211,8 @@ async def test_what_a_poll_or_a_sweep_stores_after_its_claim_is_lost_is_taken_ba
         setattr(source, reads, reading)
         return source
 
-    async with histories.rig("Confluence", 1, True, overtaken, every=3600) as one:
-        rows, server, world = one.database[assignments.CONNECTIONS], one.site.server, one.world
-        server.late = timedelta(0)
-        page, *_ = [server.put("OPS") for _ in range(8)]
-        await one.swept()
+    async with histories.small("Confluence", overtaken, every=3600) as (one, server, [page, *_]):
+        rows, world = one.database[assignments.CONNECTIONS], one.world
         last = {"connection": one.uid, "sourceId": {"$regex": str(page.id)}, "superseded": None}
         [before] = [row async for row in one.database[ITEMS].find(last)]
         page.title = "Edited"

@@ -8,164 +8,57 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
-import httpx
-import prometheus_client
-import pymongo
 import pytest
-from kubernetes import client as kubernetes
 
-import kube
-from controllers.connection import decide, removals
+from controllers.connection import decide
 from controllers.connection.credentials import Finding
-from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, sweep
-from controllers.sources.state import BROKEN, HELD, SWEPT, Sweep
-from crds import connection, labels
-from kb import client as kb
+from controllers.sources import assignments, gone
+from controllers.sources.state import BROKEN, HELD, SWEPT
 from tests import thorough
-from tests.sources.model import Box, Dying, KilledError, World
+from tests.sources import parts
+from tests.sources.model import Box, World
 
 pytestmark = pytest.mark.services
-DATABASE = f"jervis_sweeps_{os.getpid()}"
 HISTORIES = int(os.environ.get("JERVIS_TEST_HISTORIES", thorough.examples(40)))
-SPEC = {"type": "Email", "clientId": "acme", "url": "imap://h", "pollInterval": "10s", "maxInFlightTasks": 1000}
+SPEC = {"type": "Email", "url": "imap://h"}
 
 
-@dataclass
-class Rig:
-    """One Connection with all that works on it. `now` is everyone's clock."""
-
-    world: World
-    box: Box
-    database: Dying
-    assigned: assignments.Assignments
-    polls: poller.Poller
-    removing: removals.Removals
-    measured: metrics.Metrics
-    now: datetime = datetime(2026, 11, 25, 12, tzinfo=UTC)
-    uid: str = ""
-    confirmed: str = ""
-    resync: str = ""
-    access: dict[str, Any] | None = None
-    generation: int = 1
-
-    def connection(self) -> connection.Connection:
-        wishes = {labels.CONFIRM_DELETIONS: self.confirmed, labels.RESYNC: self.resync}
-        annotations = {name: value for name, value in wishes.items() if value}
-        meta = {"name": "box", "namespace": "here", "uid": self.uid, "annotations": annotations}
-        spec = SPEC | ({"access": self.access} if self.access else {})
-        return connection.Connection.model_validate({"metadata": {**meta, "generation": self.generation}, "spec": spec})
-
-    async def round(self, *, left: int | None = None) -> None:
-        """A poll, with a sweep if one is due; `left`: the process dies at that write."""
-        self.now += timedelta(seconds=65)
-        await self.assigned.want(self.connection())
-        self.database.left = left
-        with contextlib.suppress(KilledError):
-            claim = await self.assigned.claim("me", self.now)
-            if claim is not None:
-                await self.polls.serve(claim)
-        self.database.left = None
-
-    async def settle(self) -> None:
-        """Look for what left, as the operator does."""
-        await self.removing.look()
-
-    async def sweep(self) -> Sweep | None:
-        """The end of the last sweep."""
-        found = (await self.assigned.states()).get(self.uid)
-        return found[2].sweep if found else None
-
-    async def swept(self) -> Sweep:
-        """A poll with a sweep that nothing disturbs."""
-        before = await self.sweep()
-        for _ in range(5):
-            self.now += timedelta(hours=2)
-            await self.round()
-            found = await self.sweep()
-            if found is not None and found != before:
-                return found
-        raise AssertionError("no sweep ended")
-
-    def live(self) -> set[str]:
-        return {f"email::m{number}" for number in self.box.present()}
-
-    async def condition(self) -> tuple[str, str, str]:
-        """Status, reason and message of DeletionsApplied, as the operator writes them."""
-        state = (await self.assigned.states())[self.uid][2]
-        found = decide.patch(self.connection(), Finding(True, "KeysPresent", "There."), self.now, state=state)
-        [said] = [each for each in found["conditions"] if each["type"] == "DeletionsApplied"]
-        return said["status"], said["reason"], said["message"]
-
-    async def quiet(self) -> None:
-        """Until nothing is left to be done: no faults, and a person confirms what is missing."""
-        self.box.fault, self.box.meanwhile = "", None
-        self.world.refuses.clear()
-        for _ in range(3):
-            found = await self.swept()
-            self.confirmed = found.at.isoformat()
-            await self.swept()
-            await self.settle()
-            self.world.work()
-            await self.settle()
-            self.now += timedelta(hours=2)
-            await self.round()
-            self.world.work()
-
-
-@pytest.fixture(autouse=True, scope="module")
-def database() -> Iterator[None]:
-    """Gone after the last test."""
-    yield
-    with pymongo.MongoClient[dict[str, Any]](os.environ["JERVIS_TEST_MONGODB_URI"]) as server:
-        server.drop_database(DATABASE)
+Rig = parts.Rig[Box, World]
 
 
 @contextlib.asynccontextmanager
-async def rig(seed: int, *listeners: Any) -> AsyncIterator[Rig]:
-    """Against the MongoDB of the tests; what it wrote is gone afterwards."""
-    dice, world = random.Random(seed), World()
-    store = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"], listeners=listeners)
-    database = Dying(store[DATABASE])
-    loaded: Any = kubernetes.Configuration()
-    async with world.serving(), httpx.AsyncClient(trust_env=False) as http:
-        loaded.host = world.url
-        session = kube.session(loaded)
-        api = kube.Kube(loaded, session, fence=lambda: None)
-        knowledge = kb.Client(world.url, http, attempts=1)
-        measured = metrics.Metrics(prometheus_client.CollectorRegistry())
-        assigned, stored, box = assignments.Assignments(database), items.Items(database), Box(dice)
+async def rig(seed: int, *listeners: Any, mails: int = 0, folder: str = "INBOX") -> AsyncIterator[Rig]:
+    """Its site is a mailbox with so many mails."""
+    dice = random.Random(seed)
+    box = Box(dice)
+    for number in range(mails):
+        box.put(number, folder)
+    async with World().serving() as world:
+        assert isinstance(world, World)
+        opened = parts.rig(box, world, lambda *_: box, spec=SPEC, dice=dice, listeners=listeners)
+        async with opened as standing:
+            yield standing
 
-        def wall() -> datetime:
-            return made.now
 
-        sweeps = sweep.Sweeper(
-            knowledge, assigned, gone.Gone(database), measured, every=60, wall=wall, monotonic=lambda: 0.0, chance=dice
-        )
-        polls = poller.Poller(
-            api, knowledge, assigned, stored, indexer.Indexer(api, stored, measured, wall=wall), sweeps,
-            {connection.Type.EMAIL: lambda *_: box}, measured, owner="me", width=1, renew=60, wall=wall,
-            monotonic=lambda: 0.0, chance=dice,
-        )  # fmt: skip
-        made = Rig(world, box, database, assigned, polls, removals.Removals(api, assigned), measured)
-        made.uid = f"seed-{seed}"
-        await assigned.prepare()
-        await stored.prepare()
-        try:
-            yield made
-        finally:
-            await assigned.drop(made.uid)
-            await session.close()
-            store.close()
+def live(one: Rig) -> set[str]:
+    return {f"email::m{number}" for number in one.site.present()}
+
+
+async def condition(one: Rig) -> tuple[str, str, str]:
+    """Status, reason and message of DeletionsApplied, as the operator writes them."""
+    state = (await one.assigned.states())[one.uid][2]
+    patched = decide.patch(one.connection(), Finding(True, "KeysPresent", "There."), one.now, state=state)
+    [applied] = [each for each in patched["conditions"] if each["type"] == "DeletionsApplied"]
+    return applied["status"], applied["reason"], applied["message"]
 
 
 def change(one: Rig, fresh: list[int]) -> None:
     """One change of the mailbox."""
-    box, dice = one.box, one.box.dice
+    box, dice = one.site, one.site.dice
     there, away = sorted(box.present()), sorted(set(box.appearances) - box.present())
     what = dice.choice(("new", "new", "move", "move", "copy", "delete", "back", "anew"))
     folder = dice.choice(("INBOX", "Sent"))
@@ -186,21 +79,23 @@ def change(one: Rig, fresh: list[int]) -> None:
 
 async def history(one: Rig, faults: tuple[str, ...]) -> int:
     """Changes, polls, kills and broken lists; then how many mails were deleted that never were away."""
-    dice, fresh = one.box.dice, list[int]()
+    dice, fresh = one.site.dice, list[int]()
     for _ in range(dice.randint(4, 8)):
         change(one, fresh)
-    one.box.meanwhile = lambda: change(one, fresh)
+    one.site.meanwhile = lambda: change(one, fresh)
     for _ in range(7):
         for _ in range(dice.randint(0, 3)):
             change(one, fresh)
-        one.box.fault = dice.choice(faults)
+        one.site.fault = dice.choice(faults)
         one.world.refuses = {urn for urn in sorted(one.world.documents) if dice.random() < 0.2}
         await one.round(left=dice.choice((None, dice.randint(0, 40))))
         if dice.random() < 0.5:
             await one.settle()
         one.world.work(dice)
-    wrong = {urn for urn in one.world.deleted if int(urn.removeprefix("email::m")) not in one.box.absent}
-    await one.quiet()
+    wrong = {urn for urn in one.world.deleted if int(urn.removeprefix("email::m")) not in one.site.absent}
+    one.site.fault, one.site.meanwhile = "", None
+    one.world.refuses.clear()
+    await one.quiet(3)
     return len(wrong)
 
 
@@ -210,8 +105,8 @@ async def test_histories_end_with_what_the_source_has(part: int) -> None:
         async with rig(seed) as one:
             wrong = await history(one, ("", "", "raises", "torn"))
             assert wrong == 0, f"seed {seed}: what was always there was deleted"
-            assert one.world.documents == one.live(), f"seed {seed}"
-            for number, times in one.box.appearances.items():
+            assert one.world.documents == live(one), f"seed {seed}"
+            for number, times in one.site.appearances.items():
                 made = one.world.created.count(f"email::m{number}")
                 assert made <= times, f"seed {seed}: mail {number} came {times} times and became {made} tasks"
 
@@ -226,22 +121,20 @@ async def test_an_error_that_is_taken_for_the_end_deletes_what_is_there() -> Non
 
 
 async def test_the_brake_holds_until_a_person_confirms_what_was_seen() -> None:
-    async with rig(1) as one:
-        for number in range(20):
-            one.box.put(number, "INBOX")
+    async with rig(1, mails=20) as one:
         assert (await one.swept()).outcome == SWEPT
         one.world.work()
         assert len(one.world.documents) == 20
         for number in range(8):
-            one.box.take(number)
+            one.site.take(number)
         held = await one.swept()
         assert (held.outcome, held.known, held.missing, held.removed) == (HELD, 20, 8, 0)
-        status, reason, message = await one.condition()
+        status, reason, message = await condition(one)
         assert (status, reason) == ("False", "TooManyMissing")
         seen = held.at.strftime("%Y-%m-%dT%H:%M:%SZ")
-        assert message.endswith(f"kubectl jervis resync box --confirm {seen}")
+        assert message.endswith(f"kubectl jervis resync site --confirm {seen}")
         for number in range(8, 16):
-            one.box.take(number)
+            one.site.take(number)
         one.confirmed = "2100-01-01T00:00:00Z"
         assert (await one.swept()).removed == 0, "no one has seen that yet"
         one.confirmed = seen
@@ -251,7 +144,7 @@ async def test_the_brake_holds_until_a_person_confirms_what_was_seen() -> None:
         await one.round()
         assert one.world.documents == {f"email::m{number}" for number in range(8, 20)}
         for number in range(8, 16):
-            one.box.put(number, "Sent")
+            one.site.put(number, "Sent")
         assert (await one.swept()).outcome == SWEPT, "they are back"
         assert (
             one.measured.registry.get_sample_value(
@@ -262,19 +155,17 @@ async def test_the_brake_holds_until_a_person_confirms_what_was_seen() -> None:
 
 
 async def test_a_few_leave_at_once_and_a_begun_task_stays() -> None:
-    async with rig(2) as one:
-        for number in range(4):
-            one.box.put(number, "INBOX")
+    async with rig(2, mails=4) as one:
         await one.swept()
         begun = next(each for each in one.world.tasks.values() if each["spec"]["sourceUrn"] == "email::m0")
         begun["status"] = {"phase": "Orchestrating", "attempt": 1}
         qualifying = next(each for each in one.world.tasks.values() if each["spec"]["sourceUrn"] == "email::m1")
         qualifying["status"] = {"phase": "Qualifying"}
         for number in range(3):
-            one.box.take(number)
+            one.site.take(number)
         assert (await one.swept()).removed == 3
-        assert (await one.condition())[:2] == ("True", "Swept")
-        assert (await one.condition())[2].endswith(": 3 of 4 items left the source.")
+        assert (await condition(one))[:2] == ("True", "Swept")
+        assert (await condition(one))[2].endswith(": 3 of 4 items left the source.")
         await one.settle()
         await one.round()
         urns = {each["spec"]["sourceUrn"] for each in one.world.tasks.values()}
@@ -298,11 +189,11 @@ async def test_who_may_see_mails_is_said_by_their_connection() -> None:
                 found.setdefault(each["spec"]["sourceUrn"], []).append(each["spec"].get("access"))
             return found
 
-        one.box.put(0, "INBOX")
+        one.site.put(0, "INBOX")
         await one.swept()
         assert told() == {"email::m0": [None]}, "Unknown, which the knowledge base shows to nobody"
         one.access, one.generation = jana, 2
-        one.box.put(1, "INBOX")
+        one.site.put(1, "INBOX")
         await one.round()
         assert told() == {"email::m0": [None], "email::m1": [jana]}
         one.resync = "now"
@@ -313,8 +204,8 @@ async def test_who_may_see_mails_is_said_by_their_connection() -> None:
             await one.round()
             assert [each[-1] for each in told().values()] == [{"visibility": "Unknown"}] * 2
         assert len(one.world.created) == 5
-        one.box.take(0)
-        one.box.take(1)
+        one.site.take(0)
+        one.site.take(1)
         await one.swept()
         await one.settle()
         await one.round()
@@ -322,14 +213,12 @@ async def test_who_may_see_mails_is_said_by_their_connection() -> None:
 
 
 async def test_one_that_cannot_be_deleted_holds_up_no_other() -> None:
-    async with rig(3) as one:
-        for number in range(4):
-            one.box.put(number, "INBOX")
+    async with rig(3, mails=4) as one:
         await one.swept()
         one.world.work()
         one.world.refuses = {"email::m0"}
         for number in range(3):
-            one.box.take(number)
+            one.site.take(number)
         await one.swept()
         await one.settle()
         await one.round()
@@ -342,51 +231,44 @@ async def test_one_that_cannot_be_deleted_holds_up_no_other() -> None:
 
 @pytest.mark.parametrize("fault", ["raises", "torn"])
 async def test_a_list_that_breaks_off_deletes_nothing_and_says_so(fault: str) -> None:
-    async with rig(4) as one:
-        for number in range(4):
-            one.box.put(number, "INBOX")
+    async with rig(4, mails=4) as one:
         await one.swept()
-        one.box.take(0)
-        one.box.fault, one.box.certain = fault, True
+        one.site.take(0)
+        one.site.fault, one.site.certain = fault, True
         broken = await one.swept()
         assert broken.outcome == BROKEN
-        status, reason, message = await one.condition()
+        status, reason, message = await condition(one)
         assert (status, reason, message.endswith(broken.message)) == ("False", "SweepFailed", True)
         assert one.world.deleted == []
 
 
 async def test_requests_are_the_items_by_pages() -> None:
-    async with rig(5) as one:
-        for number in range(10):
-            one.box.put(number, "INBOX")
+    async with rig(5, mails=10) as one:
         await one.swept()
-        before = one.box.requests
+        before = one.site.requests
         await one.swept()
-        assert one.box.requests - before == 4, "10 items, 3 a page"
+        assert one.site.requests - before == 4, "10 items, 3 a page"
 
 
 async def leaving(one: Rig) -> assignments.Claim:
     """A claim of a process that is about to forget the document of the mail that left, which has come a second time."""
-    one.box.put(1, "INBOX")
-    one.box.put(2, "INBOX")
+    one.site.put(1, "INBOX")
+    one.site.put(2, "INBOX")
     await one.swept()
     one.world.work()
-    one.box.take(1)
+    one.site.take(1)
     one.now += timedelta(hours=2)
     await one.round()
     await one.settle()
     one.now += timedelta(hours=2)
-    claim = await one.assigned.claim("frozen", one.now)
-    assert claim is not None
-    return claim
+    return await parts.claimed(one.assigned, one.now, by="frozen")
 
 
 async def again(one: Rig) -> None:
     """Another process has the Connection now, the mail is back, and its document was made anew."""
-    one.box.put(1, "INBOX")
+    one.site.put(1, "INBOX")
     one.now += timedelta(hours=1)
-    claim = await one.assigned.claim("other", one.now)
-    assert claim is not None
+    claim = await parts.claimed(one.assigned, one.now, by="other")
     await one.polls.serve(claim)
     one.now += timedelta(hours=2)
     await one.round()
@@ -445,22 +327,20 @@ class _Always(random.Random):
 
 
 async def test_what_was_listed_under_a_new_name_and_moved_on_does_not_leave() -> None:
-    async with rig(9) as one:
-        for number in range(3):
-            one.box.put(number, "Sent")
+    async with rig(9, mails=3, folder="Sent") as one:
         await one.swept()
-        one.box.put(8, "INBOX")
-        one.box.take(1)
+        one.site.put(8, "INBOX")
+        one.site.take(1)
         # After the batch of the poll, the first page of the list, its second page, and the batch of the second poll.
         events = iter(
             (
                 lambda: None,
-                lambda: one.box.renumber("Sent"),
-                lambda: one.box.put(9, "INBOX"),
-                lambda: one.box.move(0),
+                lambda: one.site.renumber("Sent"),
+                lambda: one.site.put(9, "INBOX"),
+                lambda: one.site.move(0),
             )
         )
-        one.box.dice, one.box.meanwhile = _Always(), lambda: next(events, lambda: None)()
+        one.site.dice, one.site.meanwhile = _Always(), lambda: next(events, lambda: None)()
         found = await one.swept()
         assert next(events, None) is None, "all of it happened"
         assert (found.missing, found.removed) == (2, 0), "0 and 1: which of them was listed is not known"
@@ -471,4 +351,4 @@ async def test_what_was_listed_under_a_new_name_and_moved_on_does_not_leave() ->
         await one.settle()
         await one.round()
         one.world.work()
-        assert one.world.documents == one.live() == {f"email::m{number}" for number in (0, 2, 8, 9)}
+        assert one.world.documents == live(one) == {f"email::m{number}" for number in (0, 2, 8, 9)}

@@ -4,37 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import os
-from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from bench.connectors.database import Database
-from controllers.sources import assignments, counting, gone, items, mongo, port, state, upkeep
+from controllers.sources import assignments, counting, gone, items, state, upkeep
 from controllers.sources.assignments import ITEMS
-from crds import access, connection, pendingtask, scope
+from crds import access, connection
+from tests.sources.stood import NOW, OWNER, item
 
 pytestmark = pytest.mark.services
-DATABASE = f"jervis_versions_{os.getpid()}"
-NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
-OWNER = scope.Scope(client_id="acme")
-
-
-@pytest.fixture
-async def database() -> AsyncIterator[Any]:
-    client = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
-    yield client[DATABASE]
-    await client.drop_database(DATABASE)
-    client.close()
-
-
-def item(version: str, *, recurs: bool = False) -> port.Item:
-    return port.Item(
-        source_id="1", version=version, type=pendingtask.Type.WIKI, urn="wiki::1", title=version, text=version,
-        place="A/1", recurs=recurs,
-    )  # fmt: skip
 
 
 async def test_an_older_version_that_came_back_while_it_left_becomes_no_task_after_a_newer_one(database: Any) -> None:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import prometheus_client
 import pytest
 
-from controllers.sources import assignments, metrics, mongo, port, watching
+from controllers.sources import assignments, port, watching
 from controllers.sources.state import State
-from crds import connection
+from tests.sources import parts
 
 pytestmark = pytest.mark.services
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
@@ -34,23 +31,16 @@ class Source:
 
 
 @pytest.fixture
-async def assigned() -> AsyncIterator[assignments.Assignments]:
-    client = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
-    name = f"jervis_watch_{uuid.uuid4().hex[:8]}"
-    made = assignments.Assignments(client[name])
-    await made.prepare()
-    yield made
-    await client.drop_database(name)
-    client.close()
+async def assigned(database: Any) -> assignments.Assignments:
+    prepared = assignments.Assignments(database)
+    await prepared.prepare()
+    return prepared
 
 
 async def polled(assigned: assignments.Assignments, uid: str, url: str = "imaps://h", failures: int = 0) -> None:
     """A Connection whose last poll ended, and whose next is an hour away."""
-    spec = {"type": "Email", "clientId": "acme", "url": url, "secretRef": {"name": "s"}}
-    meta = {"name": uid, "namespace": "here", "uid": uid, "generation": 1}
-    await assigned.want(connection.Connection.model_validate({"metadata": meta, "spec": spec}))
-    claim = await assigned.claim("me", NOW)
-    assert claim is not None
+    await assigned.want(parts.connected(uid, url=url))
+    claim = await parts.claimed(assigned, NOW)
     assert claim.uid == uid
     await assigned.finish(claim, State(polled_at=NOW, succeeded_at=NOW, failures=failures), LATER)
 
@@ -61,8 +51,7 @@ def watcher(
     async def opens(_: assignments.Claim) -> Any:
         return Source(answer)
 
-    measured = metrics.Metrics(prometheus_client.CollectorRegistry())
-    return watching.Watcher(assigned, opens, measured, most=2, owner="me", wall=now)
+    return watching.Watcher(assigned, opens, parts.meters(), most=2, owner="me", wall=now)
 
 
 async def test_news_make_a_connection_due(assigned: assignments.Assignments) -> None:
@@ -71,8 +60,7 @@ async def test_news_make_a_connection_due(assigned: assignments.Assignments) -> 
     claim = await assigned.watch(NOW, 60)
     assert claim is not None
     await watcher(assigned, answer=True).watch(claim)
-    due = await assigned.claim("me", NOW)
-    assert due is not None
+    due = await parts.claimed(assigned, NOW)
     assert (due.uid, due.poll_at) == ("one", NOW)
 
 
@@ -137,9 +125,8 @@ async def test_many_take_turns(assigned: assignments.Assignments) -> None:
         now += timedelta(seconds=1)
         return Turns(answer=False)
 
-    measured = metrics.Metrics(prometheus_client.CollectorRegistry())
     watches = watching.Watcher(
-        assigned, opens, measured, most=2, owner="me", wall=lambda: now, sleep=lambda _: asyncio.sleep(0)
+        assigned, opens, parts.meters(), most=2, owner="me", wall=lambda: now, sleep=lambda _: asyncio.sleep(0)
     )
     running = asyncio.create_task(watches.run())
     await enough.wait()

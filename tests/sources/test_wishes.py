@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from controllers.sources import assignments, items, mongo, port, wishes
+from controllers.sources import assignments, items, port, wishes
 from crds import connection, labels, pendingtask, scope
+from tests.sources import parts
 
 pytestmark = pytest.mark.services
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
@@ -19,25 +18,13 @@ LATER = NOW + timedelta(hours=1)
 OWNER = scope.Scope(client_id="acme")
 
 
-@pytest.fixture
-async def database() -> AsyncIterator[Any]:
-    client = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
-    name = f"jervis_wishes_{os.getpid()}"
-    yield client[name]
-    await client.drop_database(name)
-    client.close()
-
-
 def mailbox(**annotations: str) -> connection.Connection:
-    spec = {"type": "Email", "clientId": "acme", "url": "imap://h", "secretRef": {"name": "mailbox"}}
-    meta = {"name": "box", "namespace": "here", "uid": "u", "generation": 1, "annotations": annotations}
-    return connection.Connection.model_validate({"metadata": meta, "spec": spec})
+    return parts.connected("box", uid="u", annotations=annotations)
 
 
 async def taken(assigned: assignments.Assignments, stored: items.Items) -> assignments.Claim:
     """A claim whose wishes are begun."""
-    claim = await assigned.claim("me", NOW)
-    assert claim is not None
+    claim = await parts.claimed(assigned, NOW)
     return await wishes.begun(claim, assigned, stored)
 
 

@@ -17,7 +17,6 @@ from tests.sources import test_atlassian_histories as sites
 from tests.sources.model import World
 
 pytestmark = pytest.mark.services
-database = sites.database
 ACME = scope.Scope(client_id="acme")
 PAGE, NOTES = "The pump of hall seven leaks oil.", "The valve of hall seven is stuck."
 MEMBER, OTHER = ("user:jana", "group:confluence-space:ops", "group:dev"), ("user:petr", "group:confluence-space:ops")

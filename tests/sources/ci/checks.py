@@ -5,20 +5,18 @@ from __future__ import annotations
 import contextlib
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import httpx
-import prometheus_client
 from aiohttp import web
-from kubernetes import client as kubernetes
 
-import kube
 from controllers.sources import client, metrics
 from controllers.sources.ci import serving
 from controllers.sources.effects import targets
 from tests import waiting
-from tests.sources.api import serving as api
+from tests.sources import parts
+from tests.sources.api.serving import NOW, run_token
+from tests.sources.api.serving import serving as api_serving
 from tests.sources.effects.world import World
 
 SHA = "6dcb09b5b57875f334f61aebed695e2e4193db5e"
@@ -69,22 +67,17 @@ class Place:
         self.world, self.measured, self.base, self.http = world, measured, base, http
 
     def ask(self, **token: Any) -> client.Client:
-        return client.Client(self.base, self.http, lambda: api.run_token(**token))
+        return client.Client(self.base, self.http, lambda: run_token(**token))
 
 
 @contextlib.asynccontextmanager
 async def opened() -> AsyncIterator[Place]:
-    loaded: Any = kubernetes.Configuration()
-    async with Hosts().serving() as world, httpx.AsyncClient(trust_env=False, timeout=waiting.PATIENCE) as http:
+    async with (
+        Hosts().serving() as world,
+        parts.clients(world.url) as (api, _),
+        httpx.AsyncClient(trust_env=False, timeout=waiting.PATIENCE) as http,
+    ):
         assert isinstance(world, Hosts)
-        loaded.host = world.url
-        session = kube.session(loaded)
-        try:
-            finds = targets.Targets(kube.Kube(loaded, session, fence=lambda: None))
-            wall = lambda: datetime(2026, 11, 26, 12, tzinfo=UTC)  # noqa: E731
-            means = serving.Means(ssl.create_default_context(), True, wall, lambda: 0.0)
-            measured = metrics.Metrics(prometheus_client.CollectorRegistry())
-            async with api.serving(serving.Ci(finds, means, measured).served) as served:
-                yield Place(world, measured, str(served.base_url).rstrip("/"), http)
-        finally:
-            await session.close()
+        means, measured = serving.Means(ssl.create_default_context(), True, lambda: NOW, lambda: 0.0), parts.meters()
+        async with api_serving(serving.Ci(targets.Targets(api), means, measured).served) as served:
+            yield Place(world, measured, str(served.base_url).rstrip("/"), http)

@@ -14,10 +14,10 @@ from typing import Any
 import httpx
 import orjson
 
-from controllers.sources import client, mongo
-from crds import keyring, scope
+from controllers.sources import assignments, client
+from crds import connection, keyring, scope
 from tests import ports, waiting
-from tests.sources import process
+from tests.sources import parts, process
 from tests.sources.api import serving
 from tests.sources.effects.world import World
 
@@ -25,14 +25,13 @@ from tests.sources.effects.world import World
 class Place:
     """A sources process and its client, which is a run's of `uid`. `settings` go to the process."""
 
-    def __init__(self, world: World, folder: Path, **settings: object) -> None:
-        self.settings = settings
+    def __init__(self, world: World, folder: Path, database: Any, **settings: object) -> None:
+        self.settings, self.database = settings, database
         self.world, self._folder, self.uid = world, folder, uuid.uuid4().hex
         self.port, self.log, self._number = ports.free(), folder / "log", 0
         (folder / "keys").mkdir()
         (folder / "keys" / "signing").write_text("k" * 64)
         self._keys = keyring.Keyring(folder / "keys", lambda: 0.0)()
-        self.database = f"jervis_effects_process_{os.getpid()}"
         self.process: process.Sources | None = None
 
     async def start(self) -> process.Sources:
@@ -40,7 +39,7 @@ class Place:
         self.log = self._folder / f"log-{self._number}"
         self.process = process.Sources(
             self.log, KUBECONFIG=self.world.kubeconfig(self._folder), KB_URL=self.world.url, API_HOST="127.0.0.1",
-            API_PORT=self.port, RUN_TOKEN_KEYS=self._folder / "keys", MONGODB_DATABASE=self.database,
+            API_PORT=self.port, RUN_TOKEN_KEYS=self._folder / "keys", MONGODB_DATABASE=self.database.name,
             MONGODB_URI=os.environ["JERVIS_TEST_MONGODB_URI"], **{"EFFECT_SECONDS": 20, **self.settings},
         )  # fmt: skip
         await asyncio.to_thread(self.process.ready)
@@ -65,16 +64,33 @@ class Place:
 
     async def rows(self, *, earlier: bool = False) -> list[dict[str, Any]]:
         """The ledger; `earlier`: as if the minutes went by that a claim lasts and a target needs to be quiet."""
-        store = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
-        ledger = store[self.database]["source_effects"]
+        ledger = self.database["source_effects"]
         found: list[dict[str, Any]] = await ledger.find({}).to_list(None)
         for row in found if earlier else ():
             moved = {name: row[name].replace(year=2020) for name in ("until", "sentAt") if row.get(name)}
             if moved:
                 await ledger.update_one({"_id": row["_id"]}, {"$set": moved})
-        store.close()
         return found
 
     def audit(self) -> list[dict[str, Any]]:
         lines = [line for line in self.log.read_text().splitlines() if '"event":"audit"' in line]
         return [orjson.loads(line) for line in lines]
+
+
+@contextlib.asynccontextmanager
+async def placed(
+    world: World, folder: Path, wants: connection.Connection | None = None, **settings: object
+) -> AsyncIterator[Place]:
+    """Started, and gone afterwards with its database; `wants` is a Connection that it polls."""
+    async with parts.database() as store:
+        if wants is not None:
+            assigned = assignments.Assignments(store)
+            await assigned.prepare()
+            await assigned.want(wants)
+        place = Place(world, folder, store, **settings)
+        try:
+            await place.start()
+            yield place
+        finally:
+            if place.process is not None and place.process.process.poll() is None:
+                place.process.kill()

@@ -10,13 +10,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import prometheus_client
-
-from controllers.sources import assignments, hosts, limits, metrics, mongo
+from controllers.sources import assignments, hosts, limits
 from controllers.sources.effects import pushes, wire
 from controllers.sources.git import clone, command, quarantine, reading
 from controllers.sources.protocols import git
 from crds import connection
+from tests.sources import parts
 from tests.sources.api.serving import NOW
 from tests.sources.effects.rig import Rig, running
 from tests.sources.effects.world import NAMESPACE, World
@@ -24,7 +23,6 @@ from tests.sources.git.making import Http, Repository
 
 ALLOWED = {"push": {"branches": ["jervis/*", "release"]}}
 LOGIN = "bot:word"
-DATABASE = f"jervis_pushes_{os.getpid()}"
 
 
 def remote(root: Path) -> Repository:
@@ -85,8 +83,9 @@ class Pushing:
             bucket = limits.Bucket(6000, 1000)
             return git.Repository(workspace.clone(claim.uid), at, claim.spec, bucket, monotonic=time.monotonic)
 
-        measured = metrics.Metrics(prometheus_client.CollectorRegistry())
-        reads = reading.Reading(self.assigned, workspace, opens, measured, width=4, seconds=60.0, wall=lambda: NOW)
+        reads = reading.Reading(
+            self.assigned, workspace, opens, parts.meters(), width=4, seconds=60.0, wall=lambda: NOW
+        )
         shared = pushes.Pushes(
             reads.copy, plain=True, authorities="", reached=hosts.LOCAL, monotonic=lambda: 0.0, bounds=bounds
         )
@@ -123,16 +122,11 @@ class Pushing:
 @contextlib.asynccontextmanager
 async def pushing(folder: Path, *, connect: bool = True) -> AsyncIterator[Pushing]:
     at = remote(folder / "srv")
-    store = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
-    async with running() as rig, Http(folder / "srv", LOGIN).serving() as http:
-        try:
-            made = Pushing(rig, http, folder, assignments.Assignments(store[DATABASE]), at)
-            if connect:
-                await made.connect()
-            yield made
-        finally:
-            await store.drop_database(DATABASE)
-            store.close()
+    async with parts.database() as store, running() as rig, Http(folder / "srv", LOGIN).serving() as http:
+        place = Pushing(rig, http, folder, assignments.Assignments(store), at)
+        if connect:
+            await place.connect()
+        yield place
 
 
 __all__ = ["NAMESPACE", "Pushing", "connected", "pushing", "remote", "stored"]

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import ssl
 import uuid
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from typing import Any
 
-import httpx
-import prometheus_client
-from kubernetes import client as kubernetes
-
 import kube
-from controllers.sources import metrics, mongo
 from controllers.sources.ci import serving as ci
 from controllers.sources.effects import ledger, performer, pushes, targets, tools, wire
 from controllers.sources.http import routes
 from crds import runtoken, scope
 from kb import client as kb
 from tests import waiting
+from tests.sources import parts
 from tests.sources.api import serving
 from tests.sources.effects.world import NAMESPACE, World
 from tests.sources.model import Dying
 
-DATABASE = f"jervis_effects_{os.getpid()}"
 MINUTES = timedelta(minutes=5)
 
 
@@ -46,7 +40,7 @@ class Rig:
     def checks(self) -> list[routes.Served]:
         """The route of checks of commits."""
         means = ci.Means(self._means.tls, True, self.wall, lambda: 0.0)
-        return ci.Ci(self.finds, means, metrics.Metrics(prometheus_client.CollectorRegistry())).served
+        return ci.Ci(self.finds, means, parts.meters()).served
 
     def push_by(self, shared: pushes.Pushes) -> None:
         """Of a process that has clones."""
@@ -77,17 +71,11 @@ class Rig:
 
 @contextlib.asynccontextmanager
 async def running() -> AsyncIterator[Rig]:
-    store = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
-    loaded: Any = kubernetes.Configuration()
-    async with World().serving() as world, httpx.AsyncClient(trust_env=False) as http:
-        loaded.host = world.url
-        session = kube.session(loaded)
-        try:
-            api = kube.Kube(loaded, session, fence=lambda: None)
-            made = Rig(world, Dying(store[DATABASE]), api, kb.Client(world.url, http, attempts=1))
-            await made.entries.prepare()
-            yield made
-        finally:
-            await store.drop_database(DATABASE)
-            await session.close()
-            store.close()
+    async with (
+        parts.database() as store,
+        World().serving() as world,
+        parts.clients(world.url) as (api, knowledge),
+    ):
+        rig = Rig(world, Dying(store), api, knowledge)
+        await rig.entries.prepare()
+        yield rig

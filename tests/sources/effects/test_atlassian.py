@@ -15,7 +15,7 @@ from controllers.sources.effects import atlassian, wire
 from controllers.sources.http import problems
 from tests import httpserver
 from tests.sources.effects.rig import Rig, running
-from tests.sources.model import KilledError
+from tests.sources.parts import refused
 
 pytestmark = pytest.mark.services
 TEXT = "One <b>\ntwo\n\nThree & four"
@@ -134,10 +134,8 @@ async def test_each_is_made_once_wherever_the_process_is_killed(
 ) -> None:
     rig, site = both
     if left is not None:
-        rig.database.left = left
-        with pytest.raises(KilledError):
+        with rig.database.killed(left):
             await rig.effect(tool, connection=connection, **arguments)
-        rig.database.left = None
         rig.later()
     # A new issue that the index does not have yet may exist: nothing says that it does not.
     if (tool, left) == ("createIssue", 2):
@@ -151,10 +149,9 @@ async def test_each_is_made_once_wherever_the_process_is_killed(
 
 async def test_an_issue_that_the_index_does_not_have_is_unknown(both: tuple[Rig, Site]) -> None:
     rig, site = both
-    rig.database.left, site.indexed = 3, False
-    with pytest.raises(KilledError):
+    site.indexed = False
+    with rig.database.killed(3):
         await rig.effect("createIssue", connection="jira", title="New", text="T")
-    rig.database.left = None
     rig.later()
     assert (await rig.effect("createIssue", connection="jira", title="New", text="T")).state is wire.State.UNKNOWN
     assert len(site.changes) == 1
@@ -165,10 +162,8 @@ async def test_a_page_that_others_edited_since_has_the_version_of_the_effect(
     both: tuple[Rig, Site], after: str
 ) -> None:
     rig, site = both
-    rig.database.left = 3
-    with pytest.raises(KilledError):
+    with rig.database.killed(3):
         await rig.effect("editPage", connection="wiki", page="42", text=TEXT)
-    rig.database.left = None
     if after:
         site.versions.append({"number": 3, "message": "of a person"})
     if after == "removed":
@@ -207,15 +202,13 @@ async def test_a_page_keeps_what_it_says_and_text_is_no_markup(both: tuple[Rig, 
     assert found.result == {"page": "42", "version": "2"}
     added = "<p>One &lt;b&gt;<br />two</p><p>Three &amp; four</p>"
     assert (site.page["title"], site.page["body"]) == ("Plan", f"<p>Old</p>{added}")
-    with pytest.raises(problems.Conflict) as caught:
+    with refused(problems.Conflict, field="arguments.version"):
         await rig.effect("editPage", "k2", "wiki", page="42", text=TEXT, version=1)
-    assert caught.value.field == "arguments.version"
     await rig.effect("editPage", "k3", "wiki", page="42", text=TEXT, way="replace", title="Plan B")
     assert (site.page["title"], site.page["body"]) == ("Plan B", added)
     site.page["space"] = {"key": "HR"}
-    with pytest.raises(problems.Invalid, match="'HR'") as refused:
+    with refused(problems.Invalid, field="arguments.page", match="'HR'"):
         await rig.effect("editPage", "k4", "wiki", page="42", text=TEXT)
-    assert refused.value.field == "arguments.page"
     assert len(site.versions) == 3
 
 

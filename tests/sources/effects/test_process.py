@@ -1,23 +1,24 @@
-"""The process itself, killed with SIGKILL in the middle of a mail, and its client."""
+"""The process itself, killed with SIGKILL in the middle of a mail and around a push, and its client."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
-import pymongo
 import pytest
 
 from controllers.sources import client
-from crds import scope
+from controllers.sources.git import quarantine
+from crds import scope, values
 from tests import waiting
 from tests.controllers.notices import smtp
-from tests.sources.effects.calling import Place
+from tests.sources.effects.calling import Place, placed
+from tests.sources.effects.pushing import LOGIN, Work, connected, remote, stored
 from tests.sources.effects.world import World
+from tests.sources.git.making import Http, Repository
+from tests.sources.parts import refused
 
 pytestmark = pytest.mark.services
 MAIL = {"to": ["a@example.com"], "subject": "S", "text": "T"}
@@ -26,19 +27,9 @@ MAIL = {"to": ["a@example.com"], "subject": "S", "text": "T"}
 @contextlib.asynccontextmanager
 async def place(folder: Path, box: smtp.Box) -> AsyncIterator[Place]:
     async with World().serving() as world:
-        world.connect(
-            "mail", type="Email", url="imap://mail.example.com",
-            smtp={"url": f"smtp://127.0.0.1:{box.port}", "from": "team@example.com"},
-        )  # fmt: skip
-        made = Place(world, folder)
-        try:
-            await made.start()
+        world.mailbox(box.port)
+        async with placed(world, folder) as made:
             yield made
-        finally:
-            if made.process is not None and made.process.process.poll() is None:
-                made.process.kill()
-            with pymongo.MongoClient[dict[str, Any]](os.environ["JERVIS_TEST_MONGODB_URI"]) as server:
-                server.drop_database(made.database)
 
 
 @pytest.mark.parametrize(("where", "mails", "state"), [("envelope", 1, "Done"), ("taken", 1, "Unknown")])
@@ -68,22 +59,17 @@ async def test_a_run_asks_by_the_client_and_leaves_a_line(tmp_path: Path) -> Non
             assert await asked.outcome("k") is None
             found = await asked.effect("sendMail", "mail", "k", MAIL)
             assert found.state is client.State.DONE
-            with pytest.raises(client.Rejected) as caught:
+            with refused(client.Rejected, code="conflict", status=409, field="key"):
                 await asked.effect("sendMail", "mail", "k", MAIL | {"subject": "Other"})
-            assert (caught.value.code, caught.value.status, caught.value.field) == ("conflict", 409, "key")
-            with pytest.raises(client.Rejected) as caught:
+            with refused(client.Rejected, field="key"):
                 await asked.effect("sendMail", "mail", "k 2", MAIL)
-            assert caught.value.field == "key"
-            with pytest.raises(client.Rejected) as caught:
+            with refused(client.Rejected, status=422, field="arguments.to.0"):
                 await asked.effect("sendMail", "mail", "k2", MAIL | {"to": ["nobody"]})
-            assert (caught.value.status, caught.value.field) == (422, "arguments.to.0")
-            with pytest.raises(client.Rejected) as caught:
+            with refused(client.Rejected, status=404, field="tool"):
                 await asked.effect("dropTables", "mail", "k3", {})
-            assert (caught.value.status, caught.value.field) == (404, "tool")
             async with made.calls(where=scope.Scope(client_id="globex")) as stranger:
-                with pytest.raises(client.Rejected) as caught:
+                with refused(client.Rejected, status=404, field="connection"):
                     await stranger.effect("sendMail", "mail", "k4", MAIL)
-                assert (caught.value.status, caught.value.field) == (404, "connection")
             assert len(box.mails) == 1
             assert made.process is not None
             assert await asyncio.to_thread(made.process.metric, "jervis_sources_effects_total") == 5
@@ -98,3 +84,57 @@ async def test_a_run_asks_by_the_client_and_leaves_a_line(tmp_path: Path) -> Non
         assert lines[0]["target"] == "team-a/mail"
         assert made.uid in lines[0]["caller"]["name"]
         assert "a@example.com" not in made.log.read_text()
+
+
+@contextlib.asynccontextmanager
+async def pushing_place(folder: Path, http: Http) -> AsyncIterator[Place]:
+    async with World().serving() as world:
+        wants = connected(world, f"{http.url}/storage.git")
+        async with placed(world, folder, wants, WORKSPACE=folder / "ws", CLAIM_SECONDS=3) as made:
+            yield made
+
+
+def pushed(at: Repository) -> int:
+    log = at.path / "logs" / "refs" / "heads" / "jervis" / "fix"
+    return log.read_text().count("\tpush") if log.exists() else 0
+
+
+@pytest.mark.parametrize(("window", "before"), [("intent", 0), ("sent", 0), ("pushed", 1), ("recorded", 1)])
+async def test_a_killed_process_pushes_a_branch_once(tmp_path: Path, window: str, before: int) -> None:
+    at = remote(tmp_path / "srv")
+    work = Work(tmp_path / "work.git", at.url)
+    commit = work.commit()
+    async with Http(tmp_path / "srv", LOGIN).serving() as http, pushing_place(tmp_path, http) as made:
+        given = {"branch": "jervis/fix", "commit": commit, "bundle": stored(made.world, work.bundle())}
+        http.stall, http.times = 600.0, 1000
+        http.cut = {"intent": "", "sent": "before", "pushed": "after", "recorded": ""}[window]
+        http.slow = window == "intent"
+        first = asyncio.create_task(made.effect("pushBranch", "code", given))
+        if window == "recorded":
+            await first
+        else:
+            await waiting.eventually(http.pushing.is_set)
+            await waiting.eventually(made.rows, "the ledger has a row")
+        assert made.process is not None
+        made.process.kill()
+        assert pushed(at) == before
+        http.cut, http.slow, http.stall = "", False, 0.0
+        states = [row["state"] for row in await made.rows(earlier=True)]
+        assert states == [{"intent": "Intent", "recorded": "Done"}.get(window, "Sent")]
+        await made.start()
+        found = await first if window == "recorded" else await made.effect("pushBranch", "code", given)
+        assert found.state is client.State.DONE
+        assert await made.effect("pushBranch", "code", given) == found
+        assert (at.sha("jervis/fix"), pushed(at)) == (commit, 1)
+        assert (await first) == found
+        # What is left where no other push came.
+        assert quarantine.tidy(tmp_path / "ws") == (["uid-code.git.push"] if window == "pushed" else [])
+        async with made.calls() as asked:
+            assert await asked.outcome("k") == found
+            content = values.ContentRef.model_validate(given["bundle"])
+            other = client.PushBranch(branch="main", commit=commit, bundle=content)
+            with refused(client.Rejected, status=403, field="arguments.branch"):
+                await asked.push("code", "k2", other)
+        last = made.audit()[-1]
+        assert (last["tool"], last["key"], last["outcome"]) == ("pushBranch", "k2", "Refused")
+        assert "word" not in made.log.read_text()

@@ -11,6 +11,7 @@ from controllers.sources.effects import tools
 from controllers.sources.git import bundle, clone, quarantine
 from controllers.sources.http import problems
 from crds import connection
+from tests.sources.parts import refused
 
 GIVEN = {
     "branch": "jervis/fix",
@@ -26,9 +27,8 @@ GIVEN = {
      "refs/heads/main", "refs/tags/v1", "", "a" * 40, "jervis/" + "a" * 200, "jervis/.git", "+jervis/x"],
 )  # fmt: skip
 def test_names_that_are_no_plain_branch_are_refused(branch: str) -> None:
-    with pytest.raises(problems.Invalid) as caught:
+    with refused(problems.Invalid, field="arguments.branch"):
         tools.parse("pushBranch", {**GIVEN, "branch": branch})
-    assert caught.value.field == "arguments.branch"
 
 
 def test_a_plain_name_is_taken() -> None:

@@ -15,7 +15,7 @@ from controllers.sources.effects import ledger, wire
 from controllers.sources.http import problems
 from crds import errors
 from tests.sources.effects.pushing import Pushing, pushing
-from tests.sources.model import KilledError
+from tests.sources.parts import refused
 
 pytestmark = pytest.mark.services
 
@@ -41,9 +41,8 @@ async def test_a_new_branch_is_pushed_and_then_grows(place: Pushing) -> None:
     # A run may not see the branch: what it builds on is asked of the remote, and never comes into the clone.
     copy = place.workspace.clone("uid-code")
     assert (copy.has([first]), copy.has([place.remote.sha("main")])) == (False, True)
-    with pytest.raises(problems.Conflict) as caught:
+    with refused(problems.Conflict, field="key"):
         await place.push(given | {"expected": second})
-    assert caught.value.field == "key"
 
 
 # An effect writes: the entry, the claim, Sent, Done.
@@ -51,10 +50,8 @@ async def test_a_new_branch_is_pushed_and_then_grows(place: Pushing) -> None:
 async def test_a_branch_is_pushed_once_wherever_the_process_is_killed(place: Pushing, left: int, made: int) -> None:
     commit = place.work.commit()
     given = place.arguments(commit)
-    place.rig.database.left = left
-    with pytest.raises(KilledError):
+    with place.rig.database.killed(left):
         await place.push(given)
-    place.rig.database.left = None
     assert bool(place.has()) == bool(made)
     place.rig.later()
     place.replica("ws2")
@@ -93,10 +90,8 @@ async def test_a_push_is_done_where_its_commit_went_on(place: Pushing, since: st
     """Its answer was lost, and before the remote is asked the branch grew, or became part of main and was deleted."""
     commit = place.work.commit()
     given = place.arguments(commit)
-    place.rig.database.left = 3
-    with pytest.raises(KilledError):
+    with place.rig.database.killed(3):
         await place.push(given)
-    place.rig.database.left = None
     if since == "grew":
         place.remote.commit("More", {"more": b"1"}, branch="jervis/fix")
     else:
@@ -110,11 +105,9 @@ async def test_a_push_is_done_where_its_commit_went_on(place: Pushing, since: st
 async def test_a_branch_that_another_pushed_meanwhile_is_left_alone(place: Pushing) -> None:
     commit = place.work.commit()
     given = place.arguments(commit)
-    place.rig.database.left = 2
-    with pytest.raises(KilledError):
+    with place.rig.database.killed(2):
         await place.push(given)
     # As if Sent had been written.
-    place.rig.database.left = None
     place.rig.later()
     place.http.cut = "before"
     with pytest.raises(port.Unreachable):
@@ -122,9 +115,8 @@ async def test_a_branch_that_another_pushed_meanwhile_is_left_alone(place: Pushi
     place.http.cut = ""
     theirs = place.remote.commit("Theirs", {"theirs": b"1"}, branch="jervis/fix", parents=("main",))
     place.rig.later()
-    with pytest.raises(problems.Conflict, match=theirs) as caught:
+    with refused(problems.Conflict, field="arguments.expected", match=theirs):
         await place.push(given)
-    assert caught.value.field == "arguments.expected"
     found = await place.rig.found()
     assert (found.state, found.problem and found.problem.field) == (wire.State.NOT_DONE, "arguments.expected")
     assert place.has() == theirs
@@ -155,9 +147,8 @@ async def test_two_keys_on_one_branch_never_overwrite_each_other(place: Pushing)
     assert type(found[lost]) in (problems.Conflict, port.Unreachable)
     assert place.has() == (two, one)[lost]
     place.rig.later()
-    with pytest.raises(problems.Conflict) as caught:
+    with refused(problems.Conflict, field="arguments.expected"):
         await place.push(given[lost], ("one", "two")[lost])
-    assert caught.value.field == "arguments.expected"
     assert (place.has(), place.pushes()) == ((two, one)[lost], 1)
 
 
@@ -197,18 +188,15 @@ async def test_a_connection_that_allows_none_is_not_pushed_to(place: Pushing) ->
     given = place.arguments(place.work.commit())
     for spec in ("{}", "null"):
         await place.connect(git=json.loads(spec))
-        with pytest.raises(problems.Forbidden, match="no push") as forbidden:
+        with refused(problems.Forbidden, field="connection", match="no push"):
             await place.push(given)
-        assert forbidden.value.field == "connection"
     place.rig.world.connect("tracker")
-    with pytest.raises(problems.Invalid) as wrong:
+    with refused(problems.Invalid, field="connection"):
         await place.push(given, "k2", connection="tracker")
-    assert wrong.value.field == "connection"
     await place.connect("theirs", clientId="globex")
     for name in ("theirs", "none"):
-        with pytest.raises(problems.NotFound) as absent:
+        with refused(problems.NotFound, field="connection"):
             await place.push(given, name, connection=name)
-        assert absent.value.field == "connection"
     asked = wire.Request(connection="code", key="k", arguments=given)
     with pytest.raises(problems.NotFound):
         await place.rig.does.run(place.rig.run(namespace="team-b"), "pushBranch", asked)
@@ -221,9 +209,8 @@ async def test_what_the_server_refuses_is_not_done(place: Pushing) -> None:
     hook.write_text("#!/bin/sh\necho no signature >&2\nexit 1\n")
     hook.chmod(0o755)
     given = place.arguments(place.work.commit())
-    with pytest.raises(port.Misconfigured, match="pre-receive hook declined") as caught:
+    with refused(port.Misconfigured, field="arguments.branch", match="pre-receive hook declined"):
         await place.push(given)
-    assert caught.value.field == "arguments.branch"
     assert (await place.rig.found()).state is wire.State.NOT_DONE
     hook.unlink()
     place.rig.world.secrets["login"]["password"] = "wrong"

@@ -14,7 +14,6 @@ from controllers.sources.http import problems
 from crds import scope
 from tests.sources.effects.rig import Rig, running
 from tests.sources.effects.world import conditions
-from tests.sources.model import KilledError
 
 pytestmark = pytest.mark.services
 ROOTS = {
@@ -83,10 +82,8 @@ async def test_each_tool_makes_its_change(host: Host) -> None:
 async def test_each_is_made_once_wherever_the_process_is_killed(
     host: Host, tool: str, arguments: dict[str, Any], left: int
 ) -> None:
-    host.rig.database.left = left
-    with pytest.raises(KilledError):
+    with host.rig.database.killed(left):
         await host.rig.effect(tool, **arguments)
-    host.rig.database.left = None
     before = len(host.rig.world.calls)
     assert bool(before) == (left == 3)
     host.rig.later()
@@ -100,10 +97,8 @@ async def test_each_is_made_once_wherever_the_process_is_killed(
 
 
 async def test_an_update_that_others_may_have_undone_is_unknown(host: Host) -> None:
-    host.rig.database.left = 3
-    with pytest.raises(KilledError):
+    with host.rig.database.killed(3):
         await host.rig.effect("updateIssue", issue="1", title="Better")
-    host.rig.database.left = None
     host.rig.later()
     host.rows[host.issues][0] |= {"title": "Someone's", "updated_at": "2026-11-26T12:03:00Z"}
     assert (await host.rig.effect("updateIssue", issue="1", title="Better")).state is wire.State.UNKNOWN

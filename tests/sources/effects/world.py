@@ -17,6 +17,7 @@ from typing import Any
 from aiohttp import web
 
 from tests import httpserver
+from tests.sources.git.knowledge import kubeconfig
 
 NAMESPACE = "team-a"
 _READY = ("Ready", "CredentialsValid")
@@ -58,6 +59,11 @@ class World(httpserver.Server):
         self.url = ""
         self._ids = itertools.count(100)
 
+    def mailbox(self, port: int) -> None:
+        """A Connection `mail` that sends by the server at this port."""
+        smtp = {"url": f"smtp://127.0.0.1:{port}", "from": "team@example.com"}
+        self.connect("mail", type="Email", url="imap://mail.example.com", smtp=smtp)
+
     def connect(self, name: str = "tracker", **spec: Any) -> None:
         """Apply a Connection, accepted by the operator."""
         self.connections[name] = {
@@ -82,13 +88,7 @@ class World(httpserver.Server):
 
     def kubeconfig(self, folder: Path) -> Path:
         """A file by which a process finds this apiserver."""
-        path = folder / "kubeconfig"
-        path.write_text(
-            f"apiVersion: v1\nkind: Config\ncurrent-context: a\n"
-            f"clusters: [{{name: a, cluster: {{server: '{self.url}'}}}}]\n"
-            "users: [{name: a, user: {}}]\ncontexts: [{name: a, context: {cluster: a, user: a}}]\n"
-        )
-        return path
+        return kubeconfig(folder, self.url)
 
     async def _connection(self, request: web.Request) -> web.Response:
         found = self.connections.get(request.match_info["name"])

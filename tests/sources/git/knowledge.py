@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -18,6 +19,13 @@ users: [{{name: u, user: {{token: t}}}}]
 contexts: [{{name: x, context: {{cluster: c, user: u}}}}]
 current-context: x
 """
+
+
+def kubeconfig(folder: Path, url: str = "http://127.0.0.1:1") -> Path:
+    """A file by which a process finds the apiserver at `url`, or one that is away."""
+    path = folder / "kubeconfig"
+    path.write_text(KUBECONFIG.format(url=url))
+    return path
 
 
 class Commits(World):

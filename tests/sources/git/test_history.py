@@ -14,11 +14,6 @@ from kb import api
 from tests.sources.git.making import Repository
 
 
-@pytest.fixture
-def made(tmp_path: Path) -> Repository:
-    return Repository(tmp_path / "here" / "storage.git")
-
-
 def read(made: Repository, *shas: str) -> list[api.Commit]:
     with history.Reader(made.path) as reader:
         return [reader.read(sha) for sha in shas]

@@ -1,4 +1,5 @@
-"""Source files of real repositories, whatever Git holds: kinds of entries, names, encodings, branches that move."""
+"""The source files of a commit: what counts as one, whatever Git holds, contents as they are, the time of the last
+change; and branches that move."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ import pytest
 from controllers.sources import assignments, state
 from controllers.sources.git import tree
 from controllers.sources.protocols import git
-from kb.code import extraction, grammars
+from kb import api
+from kb.code import calls, extraction, grammars
 from tests.sources.git.making import Repository, daemon
 from tests.sources.git.test_repository import Reading, log
 
@@ -19,20 +21,15 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"a" * 64 + b"\nsize 12345\n"
 
 
-@pytest.fixture
-def made(tmp_path: Path) -> Repository:
-    return Repository(tmp_path / "srv" / "acme" / "storage.git")
-
-
-async def read(one: Reading) -> tuple[dict[str, str], dict[str, str]]:
+async def read(reader: Reading) -> tuple[dict[str, str], dict[str, str]]:
     """The texts of the last tree that was sent, and what was left out of it, with reasons."""
-    sent = one.trees[-1]
+    sent = reader.trees[-1]
     return dict(await sent.read([file.path for file in sent.request.files])), {
         file.path: file.reason for file in sent.request.skipped
     }
 
 
-async def test_links_submodules_and_pointers_are_no_sources(made: Repository, tmp_path: Path) -> None:
+async def test_links_submodules_and_pointers_are_no_sources(made: Repository, reader: Reading) -> None:
     made.commit(
         "Kinds",
         {
@@ -46,9 +43,8 @@ async def test_links_submodules_and_pointers_are_no_sources(made: Repository, tm
         },
         modes={"link.py": "120000", "away.py": "120000", "module.py": "160000", "run.py": "100755"},
     )
-    one = Reading(tmp_path / "ws", made.url)
-    await one.poll()
-    texts, skipped = await read(one)
+    await reader.poll()
+    texts, skipped = await read(reader)
     # A pointer is text to Git: who reads it refuses it.
     assert texts == {"a.py": "A = 1\n", "run.py": "#!/usr/bin/env python\n", "large.py": POINTER.decode()}
     assert skipped == {}
@@ -68,12 +64,11 @@ async def test_links_submodules_and_pointers_are_no_sources(made: Repository, tm
     ],
 )
 async def test_names_are_read_in_the_encoding_of_their_file(
-    made: Repository, tmp_path: Path, name: str, raw: bytes, symbol: str
+    made: Repository, name: str, raw: bytes, symbol: str, reader: Reading
 ) -> None:
     made.commit("Text", {name: raw})
-    one = Reading(tmp_path / "ws", made.url)
-    await one.poll()
-    texts, _ = await read(one)
+    await reader.poll()
+    texts, _ = await read(reader)
     language = grammars.language_of(name)
     assert language
     # As it travels: JSON, then bytes again.
@@ -82,80 +77,76 @@ async def test_names_are_read_in_the_encoding_of_their_file(
     assert facts.symbols[0].line == extraction.extract(name, raw, language).symbols[0].line
 
 
-async def test_names_of_files_that_are_usual_elsewhere(made: Repository, tmp_path: Path) -> None:
+async def test_names_of_files_that_are_usual_elsewhere(made: Repository, reader: Reading) -> None:
     usual: Mapping[bytes | str, bytes | None] = dict.fromkeys(
         ["with space.py", "it's.py", 'say "hi".py', "-dash.py", "a\\b.py", "\u4e2d\u6587.py", "e\u0301.py"], b"X = 1\n"
     )
     odd: Mapping[bytes | str, bytes | None] = dict.fromkeys([b"new\nline.py", b"\xff\xfe.py", b"tab\t.py"], b"X = 1\n")
     made.commit("Names", {**usual, **odd})
-    one = Reading(tmp_path / "ws", made.url)
-    await one.poll()
-    texts, skipped = await read(one)
+    await reader.poll()
+    texts, skipped = await read(reader)
     assert texts == dict.fromkeys(usual, "X = 1\n")
     assert skipped == {"\\xff\\xfe.py": "odd-name", "new\\nline.py": "odd-name", "tab\\t.py": "odd-name"}
 
 
-async def test_huge_and_binary_files_are_named_or_refused(made: Repository, tmp_path: Path) -> None:
+async def test_huge_and_binary_files_are_named_or_refused(made: Repository, reader: Reading) -> None:
     made.commit("Large", {"a.py": b"A = 1\n", "huge.js": bytes(64 << 20), "blob.py": b"x\0y", "logo.png": b"\x89PNG"})
-    one = Reading(tmp_path / "ws", made.url)
-    await one.poll()
-    texts, skipped = await read(one)
+    await reader.poll()
+    texts, skipped = await read(reader)
     assert (texts, skipped) == ({"a.py": "A = 1\n", "blob.py": "x\0y"}, {"huge.js": "too-large"})
 
 
-async def test_a_renamed_file_keeps_its_content_under_its_new_name(made: Repository, tmp_path: Path) -> None:
+async def test_a_renamed_file_keeps_its_content_under_its_new_name(made: Repository, reader: Reading) -> None:
     made.commit("One", {"old.py": b"A = 1\n", "b.py": b"B = 1\n"})
-    one = Reading(tmp_path / "ws", made.url)
-    await one.poll()
-    before = {file.path: file.blob for file in one.trees[-1].request.files}
+    await reader.poll()
+    before = {file.path: file.blob for file in reader.trees[-1].request.files}
     made.commit("Two", {"old.py": None, "new/place.py": b"A = 1\n"})
-    await one.poll()
-    after = {file.path: file.blob for file in one.trees[-1].request.files}
+    await reader.poll()
+    after = {file.path: file.blob for file in reader.trees[-1].request.files}
     assert after == {"b.py": before["b.py"], "new/place.py": before["old.py"]}
 
 
-async def test_a_default_branch_that_is_renamed_takes_the_place_of_the_former(made: Repository, tmp_path: Path) -> None:
+async def test_a_default_branch_that_is_renamed_takes_the_place_of_the_former(
+    made: Repository, reader: Reading
+) -> None:
     made.commit("One", {"a.py": b"A = 1\n"})
-    one = Reading(tmp_path / "ws", made.url)
-    await one.poll()
+    await reader.poll()
     made.point("trunk", "main")
     made.git("symbolic-ref", "HEAD", "refs/heads/trunk")
     made.git("update-ref", "-d", "refs/heads/main")
     made.commit("Two", {"b.py": b"B = 1\n"}, branch="trunk")
-    await one.poll()
-    sent = [(each.request.branch, each.request.removed) for each in one.trees]
+    await reader.poll()
+    sent = [(each.request.branch, each.request.removed) for each in reader.trees]
     assert sent == [("main", False), ("main", True), ("trunk", False)]
-    assert one.trees[-1].request.repository.default_branch == "trunk"
-    assert one.branches == {"main": [], "trunk": log(made, "trunk")}
+    assert reader.trees[-1].request.repository.default_branch == "trunk"
+    assert reader.branches == {"main": [], "trunk": log(made, "trunk")}
     # One that stays beside the new default is not read any more either.
     made.point("main", "trunk")
-    await one.poll()
-    assert len(one.trees) == 3
+    await reader.poll()
+    assert len(reader.trees) == 3
 
 
-async def test_a_forced_push_sends_the_tree_that_is_there_now(made: Repository, tmp_path: Path) -> None:
+async def test_a_forced_push_sends_the_tree_that_is_there_now(made: Repository, reader: Reading) -> None:
     first = made.commit("One", {"a.py": b"A = 1\n"})
     made.commit("Two", {"a.py": b"A = 2\n", "b.py": b"B = 1\n"})
-    one = Reading(tmp_path / "ws", made.url)
-    await one.poll()
+    await reader.poll()
     made.point("main", first)
-    await one.poll()
-    assert one.trees[-1].request.commit == first
-    assert (await read(one))[0] == {"a.py": "A = 1\n"}
+    await reader.poll()
+    assert reader.trees[-1].request.commit == first
+    assert (await read(reader))[0] == {"a.py": "A = 1\n"}
     made.commit("Other", {"c.py": b"C = 1\n"}, parents=())
-    await one.poll()
-    assert (await read(one))[0] == {"c.py": "C = 1\n"}
-    assert one.failures == []
+    await reader.poll()
+    assert (await read(reader))[0] == {"c.py": "C = 1\n"}
+    assert reader.failures == []
 
 
-async def test_an_empty_repository_and_an_empty_commit_have_no_sources(made: Repository, tmp_path: Path) -> None:
-    one = Reading(tmp_path / "ws", made.url)
-    await one.poll()
-    assert (one.trees, one.failures) == ([], [])
+async def test_an_empty_repository_and_an_empty_commit_have_no_sources(made: Repository, reader: Reading) -> None:
+    await reader.poll()
+    assert (reader.trees, reader.failures) == ([], [])
     made.commit("Empty")
-    await one.poll()
-    assert [(each.request.commit, each.request.files) for each in one.trees] == [(made.sha("main"), [])]
-    assert await read(one) == ({}, {})
+    await reader.poll()
+    assert [(each.request.commit, each.request.files) for each in reader.trees] == [(made.sha("main"), [])]
+    assert await read(reader) == ({}, {})
 
 
 async def test_a_shallow_repository_is_read_from_where_its_history_begins(made: Repository, tmp_path: Path) -> None:
@@ -164,14 +155,14 @@ async def test_a_shallow_repository_is_read_from_where_its_history_begins(made: 
     shallow = Repository(tmp_path / "srv" / "acme" / "shallow.git")
     shallow.git("fetch", "--quiet", "--depth=2", made.url, "main:main")
     assert len(log(shallow)) == 2
-    one = Reading(tmp_path / "ws", shallow.url)
-    await one.poll()
-    assert one.branches == {"main": log(shallow)}
-    assert (await read(one))[0] == {"a.py": "A = 4\n", **{f"m{number}.py": "X = 1\n" for number in range(5)}}
+    reader = Reading(tmp_path / "ws", shallow.url)
+    await reader.poll()
+    assert reader.branches == {"main": log(shallow)}
+    assert (await read(reader))[0] == {"a.py": "A = 4\n", **{f"m{number}.py": "X = 1\n" for number in range(5)}}
     shallow.commit("More", {"a.py": b"A = 5\n"})
-    await one.poll()
-    assert one.branches == {"main": log(shallow)}
-    assert (await read(one))[0]["a.py"] == "A = 5\n"
+    await reader.poll()
+    assert reader.branches == {"main": log(shallow)}
+    assert (await read(reader))[0]["a.py"] == "A = 5\n"
 
 
 async def test_contents_that_a_clone_lacks_are_left_out(made: Repository) -> None:
@@ -187,31 +178,126 @@ async def test_a_tree_says_its_host_and_whether_another_one_has_a_repository_of_
     made.commit("One", {"a.py": b"A = 1\n"})
     made.point("side", "main")
     with daemon(tmp_path / "srv") as url:
-        one = Reading(tmp_path / "ws", f"{url}/acme/storage.git", include=["main", "s*"])
+        reader = Reading(tmp_path / "ws", f"{url}/acme/storage.git", include=["main", "s*"])
 
         def elsewhere(where: str, **more: str) -> assignments.Claim:
-            spec = one.spec.model_copy(update={"url": where, **more})
+            spec = reader.spec.model_copy(update={"url": where, **more})
             branches = {name: {"at": made.sha("main")} for name in ("main", "side")}
             at = {"of": git.cursor_of(spec), "branches": branches}
             return assignments.Claim("other", "jervis", "other", spec, 1, 1, at, state.State(), NOW)
 
-        await one.poll()
-        assert {(each.request.host, each.request.moved) for each in one.trees} == {("127.0.0.1", True)}
+        await reader.poll()
+        assert {(each.request.host, each.request.moved) for each in reader.trees} == {("127.0.0.1", True)}
         # The same server by another protocol, another project, and another name are no other host's.
-        one.alike = [
+        reader.alike = [
             elsewhere("ssh://git@127.0.0.1:2222/acme/storage.git"),
             elsewhere("https://github.com/acme/storage", project_id="other"),
             elsewhere("https://github.com/acme/other"),
         ]
         made.commit("Two", {"a.py": b"A = 2\n"})
-        await one.poll()
-        assert (one.trees[-1].request.branch, one.trees[-1].request.moved) == ("main", True)
-        one.alike = [elsewhere("https://GitHub.com/acme/storage")]
+        await reader.poll()
+        assert (reader.trees[-1].request.branch, reader.trees[-1].request.moved) == ("main", True)
+        reader.alike = [elsewhere("https://GitHub.com/acme/storage")]
         made.commit("Three", {"a.py": b"A = 3\n"})
-        await one.poll()
-        assert (one.trees[-1].request.host, one.trees[-1].request.moved) == ("127.0.0.1", False)
+        await reader.poll()
+        assert (reader.trees[-1].request.host, reader.trees[-1].request.moved) == ("127.0.0.1", False)
         # Its branch goes with its files, though a repository of that name on another host has one.
         made.git("update-ref", "-d", "refs/heads/side")
-        await one.poll()
-        last = one.trees[-1].request
+        await reader.poll()
+        last = reader.trees[-1].request
         assert (last.branch, last.removed, last.host, last.moved) == ("side", True, "127.0.0.1", False)
+
+
+def test_files_are_sources_and_project_files_with_the_time_of_their_last_change(made: Repository) -> None:
+    long = b"x = 1\n" * 200_000
+    made.commit("One", {"a.py": b"A = 1\n", "go.mod": b"module a\n", "README.md": b"# A\n", "long.py": long})
+    first = int(made.git("log", "-1", "--format=%ct", "main"))
+    made.commit("Two", {"b/c.ts": b"export const c = 1\n", "latin.py": "# caf\xe9\n".encode("latin-1")})
+    found, skipped = tree.files(made.path, made.sha("main"))
+    assert [one.path for one in found] == ["a.py", "b/c.ts", "go.mod", "latin.py"]
+    assert [(one.path, one.reason) for one in skipped] == [("long.py", "too-large")]
+    assert found[0].modified == datetime.fromtimestamp(first, UTC)
+    texts = tree.contents(made.path, found)
+    assert texts == {
+        "a.py": "A = 1\n",
+        "b/c.ts": "export const c = 1\n",
+        "go.mod": "module a\n",
+        "latin.py": "# caf\xe9\n",
+    }
+    assert found[0].blob == made.git("rev-parse", "main:a.py").decode().strip()
+
+
+def test_paths_that_no_request_holds_are_left_out(made: Repository) -> None:
+    folder = "/".join(["\N{CJK UNIFIED IDEOGRAPH-4E2D}" * 80] * 8)
+    made.commit("One", {f"{folder}/{number:04}.py": b"" for number in range(2000)})
+    found, skipped = tree.files(made.path, made.sha("main"))
+    request = api.GitStructure.model_validate(
+        {"scope": {"clientId": ""}, "repository": {"name": "r"}, "branch": "main", "commit": "a" * 40}
+    ).model_copy(update={"files": found, "skipped": skipped})
+    assert 0 < len(found) < 2000
+    assert {one.reason for one in skipped} == {"budget-files"}
+    assert len(request.model_dump_json()) < 8 << 20
+
+
+def test_any_path_has_the_time_of_its_last_change(made: Repository) -> None:
+    names = ["\x01a.py", "a\x01/b.py", "\n.py", " /c\td.py", "z.py"]
+    made.commit("One", dict.fromkeys(names, b"1\n"))
+    made.commit("Two", {"\n.py": b"2\n"})
+    assert [path.decode() for path, _ in tree.modified(made.path, made.sha("main"))] == [
+        "\n.py",
+        *sorted(set(names) - {"\n.py"}),
+    ]
+    found, skipped = tree.files(made.path, made.sha("main"))
+    assert [(one.path, one.modified is not None) for one in found] == [("z.py", True)]
+    assert [one.reason for one in skipped] == ["odd-name"] * 4
+
+
+def test_the_endings_are_those_of_the_grammars() -> None:
+    assert {ending for ending in api.ENDINGS if grammars.language_of(f"a.{ending}")} == api.ENDINGS
+    # What resolves names by these files has them only if they are sent.
+    for name in (*calls.CONFIGURATION, "tsconfig.json", "tsconfig.base.json"):
+        assert calls.is_configuration(f"a/{name}")
+        assert api.is_source(f"a/{name}")
+    known = {one for language in grammars.LANGUAGES for one in grammars.endings(language)}
+    assert {one.removeprefix(".") for one in known} == api.ENDINGS
+
+
+async def test_a_branch_is_followed_by_its_source_files_and_goes_with_them(made: Repository, tmp_path: Path) -> None:
+    made.commit("One", {"a.py": b"A = 1\n"})
+    made.commit("Side", {"s.py": b"S = 1\n"}, branch="side")
+    reader = Reading(tmp_path / "ws", made.url, include=["main", "s*"])
+    await reader.poll()
+    assert [(each.request.branch, each.request.commit) for each in reader.trees] == [
+        ("main", made.sha("main")),
+        ("side", made.sha("side")),
+    ]
+    assert await reader.trees[0].read(["a.py", "gone.py"]) == {"a.py": "A = 1\n"}
+    await reader.poll()
+    assert len(reader.trees) == 2, "nothing is new"
+    reader.cursor = {**reader.cursor, "branches": {name: {"at": made.sha(name)} for name in ("main", "side")}}
+    await reader.poll()
+    assert [each.request.branch for each in reader.trees[2:]] == ["main", "side"], "read by a version without code"
+    made.git("update-ref", "-d", "refs/heads/side")
+    made.commit("Two", {"a.py": b"A = 2\n"})
+    await reader.poll()
+    assert [(each.request.branch, each.request.removed) for each in reader.trees[4:]] == [
+        ("side", True),
+        ("main", False),
+    ]
+
+
+async def test_files_of_a_branch_stay_while_another_connection_reads_it(made: Repository, tmp_path: Path) -> None:
+    made.commit("One", {"a.py": b"A = 1\n"})
+    made.commit("Side", {"s.py": b"S = 1\n"}, branch="side")
+    reader = Reading(tmp_path / "ws", made.url, include=["main", "s*"])
+    await reader.poll()
+    at = {"of": git.cursor_of(reader.spec), "branches": {"side": {"at": made.sha("side")}}}
+    other = assignments.Claim("other", "jervis", "other", reader.spec, 1, 1, at, state.State(), NOW)
+    made.git("update-ref", "-d", "refs/heads/side")
+    reader.alike = [other]
+    before = dict(reader.cursor)
+    await reader.poll()
+    assert [each.request for each in reader.trees[2:]] == []
+    reader.cursor, reader.alike = before, []
+    await reader.poll()
+    assert [(each.request.branch, each.request.removed) for each in reader.trees[2:]] == [("side", True)]

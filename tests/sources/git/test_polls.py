@@ -13,39 +13,25 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import prometheus_client
 import pytest
 
 import kube
 from controllers.connection import decide
 from controllers.connection.credentials import Finding
-from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, sweep
+from controllers.sources import assignments, metrics, poller
 from controllers.sources.git import clone
 from controllers.sources.protocols import git
+from controllers.sources.state import State
 from crds import access, connection, labels
 from kb import client as kb
 from tests import waiting
-from tests.sources import process
-from tests.sources.git.knowledge import KUBECONFIG, Commits
+from tests.sources import parts, process
+from tests.sources.git.knowledge import Commits, kubeconfig
 from tests.sources.git.making import Repository, daemon
 from tests.sources.git.test_repository import log
 
 pytestmark = pytest.mark.services
-DATABASE = f"jervis_git_{os.getpid()}"
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
-
-
-@pytest.fixture
-def made(tmp_path: Path) -> Repository:
-    return Repository(tmp_path / "srv" / "acme" / "storage.git")
-
-
-@pytest.fixture
-async def database() -> AsyncIterator[Any]:
-    client = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
-    yield client[DATABASE]
-    await client.drop_database(DATABASE)
-    client.close()
 
 
 @pytest.fixture
@@ -66,14 +52,11 @@ def conn(
     exclude: Sequence[str] = (),
     **more: Any,
 ) -> connection.Connection:
-    spec = {"type": "Git", "clientId": "acme", "projectId": project, "url": url, "pollInterval": "10s", **more}
+    spec = {"type": "Git", "projectId": project, "url": url, "pollInterval": "10s", **more}
     chosen = {name: list(names) for name, names in (("include", include), ("exclude", exclude)) if names}
     spec |= {"filter": chosen} if chosen else {}
-    name = name or project
-    meta = {"name": f"code-{name}", "namespace": "here", "uid": f"uid-{name}", "generation": generation}
-    return connection.Connection.model_validate(
-        {"metadata": {**meta, "annotations": {labels.RETRY: retry}}, "spec": spec}
-    )
+    name, wish = name or project, {labels.RETRY: retry}
+    return parts.connected(f"code-{name}", uid=f"uid-{name}", generation=generation, annotations=wish, **spec)
 
 
 @dataclass
@@ -93,6 +76,15 @@ class Rig:
             await self.polls.serve(claim)
         return claim is not None
 
+    async def later(self, one: connection.Connection) -> None:
+        """Two hours go by."""
+        self.now += timedelta(hours=2)
+        await self.round(one)
+
+    async def state(self) -> State:
+        """What is known of the Connection of project `storage`."""
+        return (await self.assigned.states())["uid-storage"][2]
+
     async def workspace(self, one: connection.Connection) -> tuple[str, int, datetime | None]:
         """(condition's reason, tries, time of the next) as the operator writes them."""
         state = (await self.assigned.states())[one.metadata.uid][2]
@@ -104,15 +96,10 @@ class Rig:
 
 @pytest.fixture(name="rig")
 async def started(world: Commits, database: Any, tmp_path: Path) -> AsyncIterator[Rig]:
-    path = tmp_path / "kubeconfig"
-    path.write_text(KUBECONFIG.format(url=world.url))
-    loaded = kube.configuration(str(path))
+    loaded = kube.configuration(str(kubeconfig(tmp_path, world.url)))
     session = kube.session(loaded, fence=lambda: None)
     api = kube.Kube(loaded, session, fence=lambda: None, timeout=waiting.PATIENCE)
-    assigned, stored = assignments.Assignments(database), items.Items(database)
-    await assigned.prepare()
-    await stored.prepare()
-    measured = metrics.Metrics(prometheus_client.CollectorRegistry())
+    assigned, measured = assignments.Assignments(database), parts.meters()
     async with httpx.AsyncClient(trust_env=False) as http:
         knowledge = kb.Client(world.url, http, attempts=1)
 
@@ -123,11 +110,9 @@ async def started(world: Commits, database: Any, tmp_path: Path) -> AsyncIterato
             clone.Workspace(tmp_path / "ws", 1 << 30, 1 << 30), assigned, plain=True, authorities="", seconds=60,
             monotonic=time.monotonic,
         )  # fmt: skip
-        polls = poller.Poller(
-            api, knowledge, assigned, stored, indexer.Indexer(api, stored, measured, wall=wall),
-            sweep.Sweeper(knowledge, assigned, gone.Gone(database), measured, every=3600, wall=wall,
-                          monotonic=time.monotonic),
-            {}, measured, owner="me", width=1, renew=20, wall=wall, monotonic=time.monotonic, clones=opens,
+        polls = await parts.polling(
+            api, knowledge, database, assigned, {}, wall=wall, measured=measured, every=3600, renew=20,
+            monotonic=time.monotonic, clones=opens,
         )  # fmt: skip
         rig = Rig(assigned, polls, measured)
         yield rig
@@ -167,13 +152,13 @@ async def test_commits_that_are_not_stored_hold_the_cursor_and_bad_ones_are_fail
     one = conn(made.url)
     world.answers = [("Failed", True)]
     await rig.round(one)
-    state = (await rig.assigned.states())["uid-storage"][2]
+    state = await rig.state()
     assert (state.reason, world.sent) == ("KnowledgeBaseAway", [])
     assert (await rig.workspace(one))[0] == "Cloned", "the clone is there all the same"
     world.answers = [("Stored", False), ("Failed", False)]
     rig.now += timedelta(hours=1)
     await rig.round(one)
-    state = (await rig.assigned.states())["uid-storage"][2]
+    state = await rig.state()
     assert (state.reason, len(world.sent)) == ("", 50)
     assert (state.items or {})["Failed"] == 10
     assert {item.title for item in state.failed} == {f"Change {number}" for number in range(50, 60)}
@@ -184,8 +169,7 @@ async def test_who_may_see_a_repository_is_said_by_its_connection(rig: Rig, made
     made.many(3)
     await rig.round(conn(made.url, access=told))
     made.commit("See https://example.com/why.", {"a": b"1"})
-    rig.now += timedelta(hours=2)
-    await rig.round(conn(made.url, access=told))
+    await rig.later(conn(made.url, access=told))
     assert world.access == dict.fromkeys(log(made), access.restricted(["group:dev"]))
     said = {task["spec"]["type"]: task["spec"].get("access") for task in world.tasks.values()}
     assert said == {"GitProcessing": told, "LinkProcessing": None}, "a link leads to what is not of the repository"
@@ -196,9 +180,8 @@ async def test_a_link_that_is_no_address_stops_no_commit(rig: Rig, made: Reposit
     one = conn(made.url)
     await rig.round(one)
     made.commit("See http://ex℀mple.com/x and https://example.com/why.", {"a": b"1"})
-    rig.now += timedelta(hours=2)
-    await rig.round(one)
-    assert (await rig.assigned.states())["uid-storage"][2].message == ""
+    await rig.later(one)
+    assert (await rig.state()).message == ""
     assert world.branches == {"storage/main": log(made)}
     links = [task["spec"]["sourceUrn"] for task in world.tasks.values() if task["spec"]["type"] == "LinkProcessing"]
     assert links == ["link::https://example.com/why"]
@@ -212,7 +195,7 @@ async def test_commits_that_the_knowledge_base_refuses_are_failures_and_the_othe
     world.poison = {poison}
     one = conn(made.url)
     await rig.round(one)
-    state = (await rig.assigned.states())["uid-storage"][2]
+    state = await rig.state()
     assert (state.reason, (state.items or {})["Failed"]) == ("", 1)
     assert [item.title for item in state.failed] == ["Change 7"]
     assert "no usable commit" in state.failed[0].reason
@@ -282,8 +265,7 @@ async def test_a_process_that_was_frozen_takes_no_commits_from_its_successor(
     last = made.sha("main")
     made.point("main", "main~1")
     rig.now += timedelta(hours=1)
-    frozen = await rig.assigned.claim("frozen", rig.now)
-    assert frozen is not None
+    frozen = await parts.claimed(rig.assigned, rig.now, by="frozen")
     batches = (await rig.polls.source(frozen)).batches(frozen.cursor)
     # First the cursor says what is about to be removed.
     batch = await anext(one async for one in batches if one.commits)
@@ -302,14 +284,12 @@ async def test_a_branch_that_is_gone_takes_its_overview_along(rig: Rig, made: Re
     made.many(3)
     made.point("topic", "main")
     made.commit("Topic", {"t": b"1"}, branch="topic")
-    one = conn(made.url)
-    one = one.model_copy(update={"spec": one.spec.model_copy(update={"filter": connection.Filter(include=("*",))})})
+    one = conn(made.url, include=["*"])
     await rig.round(one)
     world.work()
     assert len(world.documents) == 2
     made.git("update-ref", "-d", "refs/heads/topic")
-    rig.now += timedelta(hours=2)
-    await rig.round(one)
+    await rig.later(one)
     assert world.branches == {"storage/main": log(made), "storage/topic": []}
     left = [row["urn"] async for row in rig.polls._items._rows.find({"state": "Gone"})]
     assert [urn.endswith("@topic:overview") for urn in left] == [True]
@@ -326,8 +306,7 @@ async def test_a_branch_that_is_forced_back_has_the_overview_of_what_it_is_now(
             made.point("main", first)
         else:
             made.commit("Second", {"README.md": b"New words"})
-        rig.now += timedelta(hours=2)
-        await rig.round(one)
+        await rig.later(one)
         await rig.round(one)
         world.work()
         texts.append([step.title() in task["spec"]["content"] for task in world.tasks.values()])
@@ -341,10 +320,9 @@ async def test_a_resync_after_a_forced_push_removes_what_left(rig: Rig, made: Re
     before = log(made)
 
     def asked(resync: str = "") -> connection.Connection:
-        one = conn(made.url)
+        one = conn(made.url, include=["*"])
         meta = one.metadata.model_copy(update={"annotations": {labels.RESYNC: resync}})
-        spec = one.spec.model_copy(update={"filter": connection.Filter(include=("*",))})
-        return one.model_copy(update={"metadata": meta, "spec": spec})
+        return one.model_copy(update={"metadata": meta})
 
     await rig.round(asked())
     assert len(world.branches["storage/topic"]) == 4
@@ -362,16 +340,14 @@ async def test_commits_that_come_back_after_a_kill_between_their_removal_and_the
     made.many(3)
     made.point("topic", "main")
     whole = log(made)
-    one = conn(made.url)
-    one = one.model_copy(update={"spec": one.spec.model_copy(update={"filter": connection.Filter(include=("*",))})})
+    one = conn(made.url, include=["*"])
     await rig.round(one)
     if end == "forced":
         made.point("topic", "main~2")
     else:
         made.git("update-ref", "-d", "refs/heads/topic")
     rig.now += timedelta(minutes=1)
-    claim = await rig.assigned.claim("me", rig.now)
-    assert claim is not None
+    claim = await parts.claimed(rig.assigned, rig.now)
     source = await rig.polls.source(claim)
     left = whole[1:] if end == "forced" else whole
     async with contextlib.aclosing(source.batches(claim.cursor)) as batches:
@@ -382,8 +358,7 @@ async def test_commits_that_come_back_after_a_kill_between_their_removal_and_the
                 break  # killed
             await rig.assigned.advance(claim, batch.cursor, rig.now)
     made.point("topic", "main")
-    rig.now += timedelta(hours=2)
-    await rig.round(one)
+    await rig.later(one)
     assert world.branches == {"storage/main": whole, "storage/topic": whole}
 
 
@@ -393,11 +368,9 @@ async def test_a_process_that_is_killed_again_and_again_loses_no_commit_and_stor
     made.many(1500)
     assigned = assignments.Assignments(database)
     await assigned.want(conn(made.url))
-    path = tmp_path / "kubeconfig"
-    path.write_text(KUBECONFIG.format(url=world.url))
     settings = {
-        "KUBECONFIG": path, "KB_URL": world.url, "MONGODB_URI": os.environ["JERVIS_TEST_MONGODB_URI"],
-        "MONGODB_DATABASE": DATABASE, "CLAIM_SECONDS": 3, "WORKSPACE": tmp_path / "ws",
+        "KUBECONFIG": kubeconfig(tmp_path, world.url), "KB_URL": world.url, "MONGODB_DATABASE": database.name,
+        "MONGODB_URI": os.environ["JERVIS_TEST_MONGODB_URI"], "CLAIM_SECONDS": 3, "WORKSPACE": tmp_path / "ws",
     }  # fmt: skip
     expected = log(made)
 

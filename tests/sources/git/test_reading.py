@@ -7,7 +7,7 @@ import gzip
 import os
 import subprocess
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -15,20 +15,19 @@ from typing import Any
 from urllib.parse import unquote
 
 import httpx
-import prometheus_client
 import pytest
 
-from controllers.sources import assignments, limits, metrics, mongo, port, repositories
+from controllers.sources import assignments, limits, port, repositories
 from controllers.sources.git import clone, command, reading
 from controllers.sources.http import problems
 from controllers.sources.protocols import git
 from controllers.sources.state import State, Workspace
 from crds import connection, scope
+from tests.sources import parts
 from tests.sources.api.serving import ACME, NOW, run_token, serving
 from tests.sources.git.making import Repository
 
 pytestmark = pytest.mark.services
-DATABASE = f"jervis_git_reading_{os.getpid()}"
 REFS = "/api/v1/git/code/info/refs?service=git-upload-pack"
 
 
@@ -42,19 +41,13 @@ def made(tmp_path: Path) -> Repository:
 
 
 @pytest.fixture
-async def assigned() -> AsyncIterator[assignments.Assignments]:
-    client = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
-    yield assignments.Assignments(client[DATABASE])
-    await client.drop_database(DATABASE)
-    client.close()
+def assigned(database: Any) -> assignments.Assignments:
+    return assignments.Assignments(database)
 
 
-def conn(
-    url: str, name: str = "code", *, namespace: str = "team-a", generation: int = 1, **spec: Any
-) -> connection.Connection:
-    said = {"type": "Git", "clientId": "acme", "projectId": "apollo", "url": url, **spec}
-    meta = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "generation": generation}
-    return connection.Connection.model_validate({"metadata": meta, "spec": said})
+def conn(url: str, name: str = "code", **more: Any) -> connection.Connection:
+    code = {"type": "Git", "projectId": "apollo", "url": url, "namespace": "team-a", **more}
+    return parts.connected(name, uid=f"uid-{name}", **code)
 
 
 Make = Callable[..., reading.Reading]
@@ -71,10 +64,8 @@ def make(assigned: assignments.Assignments, tmp_path: Path) -> Make:
             bucket = limits.Bucket(6000, 1000)
             return git.Repository(workspace.clone(claim.uid), at, claim.spec, bucket, monotonic=time.monotonic)
 
-        measured = metrics.Metrics(prometheus_client.CollectorRegistry())
-        return reading.Reading(
-            assigned, workspace, given or opens, measured, **{"width": 4, "seconds": 60.0, "wall": lambda: NOW, **more}
-        )
+        options = {"width": 4, "seconds": 60.0, "wall": lambda: NOW, **more}
+        return reading.Reading(assigned, workspace, given or opens, parts.meters(), **options)
 
     return made
 
@@ -219,8 +210,7 @@ async def test_runs_ask_a_server_no_more_often_than_the_polls_would(
 ) -> None:
     """Each failed try is a failed login somewhere, and a thread of this process for as long as it takes."""
     await assigned.want(conn(f"file://{tmp_path}/none"))
-    claim = await assigned.claim("me", NOW)
-    assert claim is not None
+    claim = await parts.claimed(assigned, NOW)
     failed = Workspace(connection.WorkspaceState.CLONE_FAILED, 1, NOW + timedelta(minutes=5), "Authentication failed")
     await assigned.note(claim, State(workspace=failed))
     going, asked = asyncio.Event(), list[str]()

@@ -12,10 +12,10 @@ import pytest
 from cli import __main__ as cli
 from cli import errors, meetings
 from crds import meeting
+from tests.sources.git.knowledge import kubeconfig
 from tests.sources.meetings.test_flow import begun as attempt
-from tests.sources.meetings.test_upload import Rig, make, recording, rig
+from tests.sources.meetings.test_upload import Rig, make, recording
 
-__all__ = ["rig"]
 pytestmark = pytest.mark.services
 
 
@@ -86,12 +86,7 @@ async def test_a_broken_upload_is_found_again(rig: Rig, tmp_path: Path, monkeypa
 
 
 async def test_the_commands(rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config, file = tmp_path / "kubeconfig", tmp_path / "weekly.wav"
-    text = (
-        "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n"
-        "contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\ncurrent-context: c\n"
-    )
-    await asyncio.to_thread(config.write_text, text)
+    config, file = await asyncio.to_thread(kubeconfig, tmp_path), tmp_path / "weekly.wav"
     await asyncio.to_thread(file.write_bytes, recording(5000))
 
     async with rig.client() as served:

@@ -21,9 +21,8 @@ from kb import client as kb
 from router import client as router
 from router.client import asking
 from tests import httpserver
-from tests.sources.meetings.test_upload import Rig, rig
+from tests.sources.meetings.test_upload import Rig
 
-__all__ = ["rig"]
 HEARD = Transcript(
     engine="scripted",
     simulated=True,

@@ -11,11 +11,9 @@ import pytest
 from controllers.sources import assignments
 from controllers.sources.meetings import audio, expiry
 from crds import leftovers
-from tests.sources.meetings import test_upload
 from tests.sources.meetings.test_upload import Rig, connection, digest, make, part, recording
 
 pytestmark = pytest.mark.services
-rig = test_upload.rig
 EVERYTHING = (leftovers.MEETINGS, leftovers.TRANSCRIPTS, leftovers.RECORDINGS, leftovers.RECORDING_CHUNKS)
 
 

@@ -15,25 +15,24 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import prometheus_client
 import pytest
-from kubernetes import client as kubernetes
 
-import kube
 from controllers.connection import removals
-from controllers.sources import assignments, gone, indexer, items, metrics, poller, sweep
+from controllers.sources import assignments, poller
 from controllers.sources.meetings import store
 from controllers.sources.protocols import meeting as protocol
 from crds import connection, leftovers, meeting, scope
 from crds.meeting import Change, Segment, State, Told, Transcript
-from kb import client as kb
 from kb.erasure.tasks import Tasks
 from orchestrator_job.transcribe import __main__ as pod
 from orchestrator_job.transcribe import calls
-from tests.sources.meetings.test_upload import Rig, digest, make, part, recording, rig
+from tests.sources import parts
+from tests.sources.meetings.test_upload import Rig, digest, make, part, recording
 from tests.sources.model import World
 
-__all__ = ["rig"]
+MEETINGS: dict[str, Any] = {
+    "namespace": "team", "type": "Meeting", "url": "https://meetings.example.com", "pollInterval": "10s",
+}  # fmt: skip
 HEARD = Transcript(
     engine="faster-whisper",
     model="small",
@@ -173,40 +172,22 @@ async def test_tries_are_bounded_and_a_person_may_ask_again(rig: Rig) -> None:
 
 @asynccontextmanager
 async def polling(rig: Rig, world: World) -> AsyncIterator[poller.Poller]:
-    loaded: Any = kubernetes.Configuration()
-    loaded.host = world.url
-    session = kube.session(loaded)
-    api = kube.Kube(loaded, session, fence=lambda: None)
-    measured = metrics.Metrics(prometheus_client.CollectorRegistry())
-    async with httpx.AsyncClient(trust_env=False) as http:
-        knowledge = kb.Client(world.url, http, attempts=1)
-        assigned, stored = assignments.Assignments(rig.database), items.Items(rig.database)
-        await assigned.prepare()
-        await stored.prepare()
-        sweeps = sweep.Sweeper(
-            knowledge, assigned, gone.Gone(rig.database), measured, every=60, wall=lambda: rig.now,
-            monotonic=lambda: 0.0,
-        )  # fmt: skip
-        yield poller.Poller(
-            api, knowledge, assigned, stored, indexer.Indexer(api, stored, measured, wall=lambda: rig.now), sweeps, {},
-            measured, owner="me", width=1, renew=60, wall=lambda: rig.now, monotonic=lambda: 0.0,
+    async with parts.clients(world.url) as (api, knowledge):
+        yield await parts.polling(
+            api, knowledge, rig.database, assignments.Assignments(rig.database), {}, wall=lambda: rig.now,
             stored_here={connection.Type.MEETING: partial(protocol.Meetings, rig.meetings)},
         )  # fmt: skip
-    await session.close()
 
 
 @pytest.mark.services
 async def test_a_meeting_becomes_one_task_and_leaves_with_its_document(rig: Rig) -> None:
-    spec = {"type": "Meeting", "clientId": "acme", "url": "https://meetings.example.com", "pollInterval": "10s"}
-    meta = {"name": "meetings", "namespace": "team", "uid": "uid-meetings", "generation": 2}
-    conn = connection.Connection.model_validate({"metadata": meta, "spec": spec})
+    conn = parts.connected("meetings", uid="uid-meetings", generation=2, **MEETINGS)
     world, assigned = World(), assignments.Assignments(rig.database)
     await rig.database[assignments.CONNECTIONS].delete_many({})
 
     async def round_(polls: poller.Poller) -> None:
         rig.now += timedelta(seconds=90)
-        claim = await assigned.claim("me", rig.now)
-        assert claim is not None
+        claim = await parts.claimed(assigned, rig.now)
         await polls.serve(claim)
 
     async with world.serving(), polling(rig, world) as polls:
@@ -248,12 +229,10 @@ async def test_a_connection_of_another_client_does_not_inherit_meetings_by_its_n
     world, assigned = World(), assignments.Assignments(rig.database)
 
     async def replaced(polls: poller.Poller, client: str, project: str) -> None:
-        spec = {"type": "Meeting", "clientId": client, "projectId": project, "url": "https://meetings.example.com"}
-        meta = {"name": "meetings", "namespace": "team", "uid": f"uid-{client}-{project}", "generation": 1}
-        conn = connection.Connection.model_validate({"metadata": meta, "spec": {**spec, "pollInterval": "10s"}})
+        uid = f"uid-{client}-{project}"
+        conn = parts.connected("meetings", uid=uid, clientId=client, projectId=project, **MEETINGS)
         await assigned.want(conn)
-        claim = await assigned.claim("me", rig.now)
-        assert claim is not None
+        claim = await parts.claimed(assigned, rig.now)
         await polls.serve(claim)
         await assigned.drop(conn.metadata.uid)
 

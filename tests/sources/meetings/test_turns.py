@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from aiohttp import web
-from kubernetes import client as kubernetes
 from prometheus_client import CollectorRegistry
 
-import kube
 from controllers import metrics
 from controllers.meetings import job, reconcile
 from controllers.pendingtask import job as runs
 from controllers.sources import assignments
 from kube import lease
-from tests import httpserver
+from tests.kube import apiserver
 from tests.sources.meetings.test_flow import HEARD, uploaded
-from tests.sources.meetings.test_upload import Rig, connection, rig
+from tests.sources.meetings.test_upload import Rig, connection
 
-__all__ = ["rig"]
 pytestmark = pytest.mark.services
 
 
@@ -43,25 +39,17 @@ async def test_one_recording_does_not_wait_for_all_of_another_namespace(rig: Rig
         runs.Template("jervis", "i", "Never", "a", "http://kb", "http://r", "mongodb://m", "model"),
         "http://s", "i", "scripted", "small",
     )  # fmt: skip
-    application = web.Application()
-    loaded: Any = kubernetes.Configuration()
-    application.router.add_route("*", "/{path:.*}", answer)
-    async with httpserver.serving(application) as loaded.host:
-        session = kube.session(loaded)
-        try:
-            works = reconcile.Transcriptions(
-                kube.Kube(loaded, session, fence=lambda: None), rig.meetings, template, at_once=at_once,
-                token=lease.FencingToken, fence=lambda: None, measured=metrics.Metrics(CollectorRegistry()),
-                wall=lambda: rig.now,
-            )  # fmt: skip
-            order: list[str] = []
-            for _ in range(5):
-                await works.look()
-                going = await rig.meetings.transcribing()
-                order += [row["namespace"] for row in going]
-                for row in going:
-                    await rig.meetings.transcribed(row, HEARD, False)
-        finally:
-            await session.close()
+    order: list[str] = []
+    async with apiserver.serving(answer, "*") as api:
+        works = reconcile.Transcriptions(
+            api, rig.meetings, template, at_once=at_once, token=lease.FencingToken, fence=lambda: None,
+            measured=metrics.Metrics(CollectorRegistry()), wall=lambda: rig.now,
+        )  # fmt: skip
+        for _ in range(5):
+            await works.look()
+            going = await rig.meetings.transcribing()
+            order += [row["namespace"] for row in going]
+            for row in going:
+                await rig.meetings.transcribed(row, HEARD, False)
     assert len(order) == 5
     assert order.index("quiet") < 2

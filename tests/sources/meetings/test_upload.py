@@ -8,7 +8,7 @@ import hashlib
 import os
 import random
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,12 +20,13 @@ import prometheus_client
 import pymongo
 import pytest
 
-from controllers.sources import assignments, mongo
+from controllers.sources import assignments
 from controllers.sources.meetings import audio, metrics, serving, store
 from crds import grants, leftovers, meeting
 from tests import ports, waiting
 from tests.sources import process
 from tests.sources.api import serving as api
+from tests.sources.git.knowledge import kubeconfig
 
 pytestmark = pytest.mark.services
 URI = os.environ.get("JERVIS_TEST_MONGODB_URI", "")
@@ -80,21 +81,6 @@ def connection(name: str = "meetings", kind: str = "Meeting") -> dict[str, Any]:
     return {"_id": f"uid-{name}", "namespace": "team", "name": name, "wanted": True, "spec": spec}
 
 
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncGenerator[Rig]:
-    client = mongo.client(URI)
-    name = f"jervis_meetings_{uuid.uuid4().hex[:8]}"
-    made = Rig(client[name], book(tmp_path))
-    await made.meetings.prepare()
-    await made.audio.prepare()
-    await client[name][assignments.CONNECTIONS].insert_many([connection(), connection("mailbox", "Email")])
-    try:
-        yield made
-    finally:
-        await client.drop_database(name)
-        client.close()
-
-
 async def make(client: httpx.AsyncClient, **more: Any) -> str:
     made = await client.post("/api/v1/meetings", json={**DRAFT, **more})
     assert made.status_code == 201, made.text
@@ -104,6 +90,11 @@ async def make(client: httpx.AsyncClient, **more: Any) -> str:
 async def part(client: httpx.AsyncClient, meeting_id: str, offset: int, body: Any, **headers: str) -> httpx.Response:
     sent = {**TYPE, "Upload-Offset": str(offset), **headers}
     return await client.patch(f"/api/v1/meetings/{meeting_id}/audio", content=body, headers=sent)
+
+
+def problem(answer: httpx.Response) -> tuple[int, str]:
+    """Its status, and the field that it names."""
+    return answer.status_code, answer.json()["error"]["field"]
 
 
 async def test_what_others_have_in_a_namespace_is_neither_counted_nor_told(rig: Rig) -> None:
@@ -163,16 +154,13 @@ async def test_parts_of_any_size_become_one_recording(rig: Rig) -> None:
         assert (kept.read(), (kept.metadata or {})["mediaType"]) == (body, "audio/wav")
 
 
-async def test_a_part_that_begins_elsewhere_is_refused(rig: Rig) -> None:
-    async with rig.client() as client:
-        one = await make(client)
-        assert (await part(client, one, 0, recording(100))).status_code == 204
-        for offset in (0, 99, 101):
-            said = await part(client, one, offset, b"more")
-            assert (said.status_code, said.json()["error"]["field"]) == (409, "Upload-Offset")
-        other = await client.patch(f"/api/v1/meetings/{one}/audio", content=b"x", headers={"Upload-Offset": "100"})
-        assert (other.status_code, other.json()["error"]["field"]) == (422, "Content-Type")
-    assert (await rig.row(one))["offset"] == 100
+async def test_a_part_that_begins_elsewhere_is_refused(rig: Rig, client: httpx.AsyncClient, fresh: str) -> None:
+    assert (await part(client, fresh, 0, recording(100))).status_code == 204
+    for offset in (0, 99, 101):
+        assert problem(await part(client, fresh, offset, b"more")) == (409, "Upload-Offset")
+    other = await client.patch(f"/api/v1/meetings/{fresh}/audio", content=b"x", headers={"Upload-Offset": "100"})
+    assert problem(other) == (422, "Content-Type")
+    assert (await rig.row(fresh))["offset"] == 100
 
 
 async def test_of_two_uploaders_one_is_refused_and_what_came_stays(rig: Rig) -> None:
@@ -203,21 +191,16 @@ async def test_of_two_uploaders_one_is_refused_and_what_came_stays(rig: Rig) -> 
     assert (await rig.row(one))["state"] == "UPLOADED"
 
 
-async def test_a_dead_uploaders_claim_ends_by_itself(rig: Rig) -> None:
-    async with rig.client() as client:
-        one = await make(client)
-        await rig.database[leftovers.MEETINGS].update_one(
-            {"_id": one}, {"$set": {"writer": "dead", "writingUntil": rig.now + audio.LASTS}}
-        )
-        assert (await part(client, one, 0, recording(50))).status_code == 423
-        rig.now += audio.LASTS + timedelta(seconds=1)
-        assert (await part(client, one, 0, recording(50))).status_code == 204
+async def test_a_dead_uploaders_claim_ends_by_itself(rig: Rig, client: httpx.AsyncClient, fresh: str) -> None:
+    await rig.database[leftovers.MEETINGS].update_one(
+        {"_id": fresh}, {"$set": {"writer": "dead", "writingUntil": rig.now + audio.LASTS}}
+    )
+    assert (await part(client, fresh, 0, recording(50))).status_code == 423
+    rig.now += audio.LASTS + timedelta(seconds=1)
+    assert (await part(client, fresh, 0, recording(50))).status_code == 204
 
 
-async def test_a_frozen_writer_changes_no_meeting(rig: Rig) -> None:
-    async with rig.client() as client:
-        one = await make(client)
-
+async def test_a_frozen_writer_changes_no_meeting(rig: Rig, fresh: str) -> None:
     async def frozen() -> AsyncIterator[bytes]:
         yield recording(100)
         rig.now += audio.LASTS + timedelta(seconds=1)
@@ -225,95 +208,82 @@ async def test_a_frozen_writer_changes_no_meeting(rig: Rig) -> None:
         async def other() -> AsyncIterator[bytes]:
             yield recording(40, seed=2)
 
-        await rig.audio.write(one, 0, None, other())
+        await rig.audio.write(fresh, 0, None, other())
 
     with pytest.raises(audio.Busy):
-        await rig.audio.write(one, 0, None, frozen())
-    assert (await rig.row(one))["offset"] == 40
+        await rig.audio.write(fresh, 0, None, frozen())
+    assert (await rig.row(fresh))["offset"] == 40
 
 
-async def test_another_digest_begins_anew(rig: Rig) -> None:
+async def test_another_digest_begins_anew(rig: Rig, client: httpx.AsyncClient, fresh: str) -> None:
     body = recording(audio.CHUNK + 77)
-    async with rig.client() as client:
-        one = await make(client)
-        length = {"Upload-Length": str(len(body))}
-        none = await part(client, one, 0, body, **length)
-        assert (none.status_code, none.json()["error"]["field"]) == (422, "Repr-Digest")
-        wrong = await part(client, one, len(body), b"", **digest(b"something else"))
-        assert (wrong.status_code, wrong.json()["error"]["field"]) == (422, "Repr-Digest")
-        assert (await rig.row(one))["offset"] == 0
-        assert await rig.database[leftovers.RECORDING_CHUNKS].count_documents({}) == 0
-        assert (await part(client, one, 0, body, **length, **digest(body))).status_code == 204
-        again = await part(client, one, len(body), b"", **digest(body))
-        assert again.status_code == 409
-    assert (await rig.row(one))["state"] == "UPLOADED"
+    length = {"Upload-Length": str(len(body))}
+    assert problem(await part(client, fresh, 0, body, **length)) == (422, "Repr-Digest")
+    assert problem(await part(client, fresh, len(body), b"", **digest(b"something else"))) == (422, "Repr-Digest")
+    assert (await rig.row(fresh))["offset"] == 0
+    assert await rig.database[leftovers.RECORDING_CHUNKS].count_documents({}) == 0
+    assert (await part(client, fresh, 0, body, **length, **digest(body))).status_code == 204
+    again = await part(client, fresh, len(body), b"", **digest(body))
+    assert again.status_code == 409
+    assert (await rig.row(fresh))["state"] == "UPLOADED"
 
 
 @pytest.mark.parametrize("body", [b"%PDF-1.7 and more", b"GIF89a and more and more", b"MZ and a lot of code", b"tiny"])
 async def test_what_is_no_recording_is_refused_whatever_it_is_called(rig: Rig, body: bytes) -> None:
     async with rig.client() as client:
         one = await make(client, title="meeting.wav")
-        said = await part(client, one, 0, body, **{"Upload-Length": str(len(body))}, **digest(body))
-        assert (said.status_code, said.json()["error"]["field"]) == (422, "audio")
+        answer = await part(client, one, 0, body, **{"Upload-Length": str(len(body))}, **digest(body))
+        assert problem(answer) == (422, "audio")
     assert (await rig.row(one))["state"] == "RECORDING"
 
 
-async def test_more_than_a_recording_may_have_is_refused(rig: Rig) -> None:
-    async with rig.client() as client:
-        one = await make(client)
-        said = await part(client, one, 0, b"", **{"Upload-Length": str((64 << 20) + 1)})
-        assert (said.status_code, said.json()["error"]["field"]) == (413, "Upload-Length")
-        assert (await part(client, one, 0, recording(100), **{"Upload-Length": "60"})).status_code == 413
-        changed = await part(client, one, 0, recording(100), **{"Upload-Length": "100"})
-        assert (changed.status_code, changed.json()["error"]["field"]) == (409, "Upload-Offset")
+async def test_more_than_a_recording_may_have_is_refused(rig: Rig, client: httpx.AsyncClient, fresh: str) -> None:
+    large = {"Upload-Length": str((64 << 20) + 1)}
+    assert problem(await part(client, fresh, 0, b"", **large)) == (413, "Upload-Length")
+    assert (await part(client, fresh, 0, recording(100), **{"Upload-Length": "60"})).status_code == 413
+    assert problem(await part(client, fresh, 0, recording(100), **{"Upload-Length": "100"})) == (409, "Upload-Offset")
 
 
-async def test_tokens_bound_what_is_seen_and_written(rig: Rig) -> None:
-    async with rig.client() as client:
-        one = await make(client)
-        for field, value in (("clientId", "other"), ("projectId", "zeus")):
-            wrong = await client.post("/api/v1/meetings", json={**DRAFT, field: value})
-            assert (wrong.status_code, wrong.json()["error"]["field"]) == (409, field)
-        for name in ("mailbox", "nothing"):
-            wrong = await client.post("/api/v1/meetings", json={**DRAFT, "connection": name})
-            assert wrong.json()["error"]["field"] == "connection"
-        listed = await client.get("/api/v1/meetings", params={"namespace": "team", "state": "RECORDING"})
-        assert [each["id"] for each in listed.json()["meetings"]] == [one]
+async def test_tokens_bound_what_is_seen_and_written(rig: Rig, client: httpx.AsyncClient, fresh: str) -> None:
+    for field, value in (("clientId", "other"), ("projectId", "zeus")):
+        assert problem(await client.post("/api/v1/meetings", json={**DRAFT, field: value})) == (409, field)
+    for name in ("mailbox", "nothing"):
+        wrong = await client.post("/api/v1/meetings", json={**DRAFT, "connection": name})
+        assert wrong.json()["error"]["field"] == "connection"
+    listed = await client.get("/api/v1/meetings", params={"namespace": "team", "state": "RECORDING"})
+    assert [each["id"] for each in listed.json()["meetings"]] == [fresh]
     async with rig.client("other") as other:
         assert (await other.post("/api/v1/meetings", json=DRAFT)).status_code == 404
-        assert (await other.get(f"/api/v1/meetings/{one}")).status_code == 404
-        assert (await part(other, one, 0, recording(100))).status_code == 404
+        assert (await other.get(f"/api/v1/meetings/{fresh}")).status_code == 404
+        assert (await part(other, fresh, 0, recording(100))).status_code == 404
         assert (await other.get("/api/v1/meetings", params={"namespace": "team"})).json()["meetings"] == []
     async with rig.client("reader") as reader:
-        assert (await reader.get(f"/api/v1/meetings/{one}")).status_code == 200
-        assert (await reader.delete(f"/api/v1/meetings/{one}")).status_code == 404
+        assert (await reader.get(f"/api/v1/meetings/{fresh}")).status_code == 200
+        assert (await reader.delete(f"/api/v1/meetings/{fresh}")).status_code == 404
     async with rig.client("") as nobody:
-        assert (await nobody.get(f"/api/v1/meetings/{one}")).status_code == 401
-    assert (await rig.row(one))["offset"] == 0
+        assert (await nobody.get(f"/api/v1/meetings/{fresh}")).status_code == 401
+    assert (await rig.row(fresh))["offset"] == 0
 
 
-async def test_a_deleted_meeting_leaves_nothing(rig: Rig) -> None:
+async def test_a_deleted_meeting_leaves_nothing(rig: Rig, client: httpx.AsyncClient, fresh: str) -> None:
     body = recording(audio.CHUNK + 9)
-    async with rig.client() as client:
-        one = await make(client)
-        await part(client, one, 0, body, **{"Upload-Length": str(len(body))}, **digest(body))
-        assert (await client.delete(f"/api/v1/meetings/{one}")).status_code == 204
-        assert (await client.get(f"/api/v1/meetings/{one}")).status_code == 404
+    await part(client, fresh, 0, body, **{"Upload-Length": str(len(body))}, **digest(body))
+    assert (await client.delete(f"/api/v1/meetings/{fresh}")).status_code == 204
+    assert (await client.get(f"/api/v1/meetings/{fresh}")).status_code == 404
     for name in (leftovers.MEETINGS, leftovers.TRANSCRIPTS, leftovers.RECORDINGS, leftovers.RECORDING_CHUNKS):
         assert await rig.database[name].count_documents({}) == 0
 
 
-async def test_a_meeting_that_is_deleted_during_an_upload_leaves_nothing(rig: Rig) -> None:
-    async with rig.client() as client:
-        one = await make(client)
+async def test_a_meeting_that_is_deleted_during_an_upload_leaves_nothing(
+    rig: Rig, client: httpx.AsyncClient, fresh: str
+) -> None:
+    async def body() -> AsyncIterator[bytes]:
+        yield recording(audio.CHUNK)
+        assert (await client.delete(f"/api/v1/meetings/{fresh}")).status_code == 204
+        yield b"x" * audio.CHUNK
 
-        async def body() -> AsyncIterator[bytes]:
-            yield recording(audio.CHUNK)
-            assert (await client.delete(f"/api/v1/meetings/{one}")).status_code == 204
-            yield b"x" * audio.CHUNK
-
-        with pytest.raises(audio.Busy):
-            await rig.audio.write(one, 0, None, body())
+    with pytest.raises(audio.Busy):
+        await rig.audio.write(fresh, 0, None, body())
     for name in (leftovers.MEETINGS, leftovers.RECORDINGS, leftovers.RECORDING_CHUNKS):
         assert await rig.database[name].count_documents({}) == 0
 
@@ -360,13 +330,8 @@ async def test_a_killed_process_goes_on_at_its_offset_in_constant_memory(tmp_pat
         whole.update(each)
     name = f"jervis_meetings_{uuid.uuid4().hex[:8]}"
     book(tmp_path)
-    config = tmp_path / "kubeconfig"
-    config.write_text(
-        "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n"
-        "contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\ncurrent-context: c\n"
-    )
     settings: dict[str, object] = {
-        "KUBECONFIG": config,
+        "KUBECONFIG": kubeconfig(tmp_path),
         "MONGODB_URI": URI,
         "MONGODB_DATABASE": name,
         "TOKENS_FILE": tmp_path / "tokens.yaml",

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import uuid
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from controllers.sources import hosts, mongo, port
+from controllers.sources import hosts, port
 from controllers.sources.oauth import exchange, grant, tokens, vault
 from crds import authorities
 from tests.sources.oauth import endpoint
@@ -44,6 +42,9 @@ class Replica:
         return (await self.tokens.fresh(OF, secret))[tokens.ACCESS]
 
 
+Replicas = Callable[..., Replica]
+
+
 @pytest.fixture
 async def place() -> AsyncIterator[endpoint.Endpoint]:
     async with endpoint.running() as made:
@@ -51,24 +52,11 @@ async def place() -> AsyncIterator[endpoint.Endpoint]:
 
 
 @pytest.fixture
-async def database() -> AsyncIterator[Any]:
-    store = mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"])
-    name = f"jervis_tokens_{uuid.uuid4().hex[:8]}"
-    try:
-        yield store[name]
-    finally:
-        await store.drop_database(name)
-        store.close()
-
-
-@pytest.fixture
-def replica(place: endpoint.Endpoint, database: Any) -> Callable[..., Replica]:
+def replica(place: endpoint.Endpoint, database: Any) -> Replicas:
     return lambda **more: Replica(place, database, **more)
 
 
-async def test_a_token_is_kept_and_renewed_before_its_end(
-    place: endpoint.Endpoint, replica: Callable[..., Replica]
-) -> None:
+async def test_a_token_is_kept_and_renewed_before_its_end(place: endpoint.Endpoint, replica: Replicas) -> None:
     one = replica()
     values = await one.tokens.fresh(OF, place.secret(username="ada"))
     assert values["username"] == "ada"
@@ -82,7 +70,7 @@ async def test_a_token_is_kept_and_renewed_before_its_end(
 
 
 async def test_a_rotated_token_outlives_the_process_and_is_sealed(
-    place: endpoint.Endpoint, replica: Callable[..., Replica], database: Any
+    place: endpoint.Endpoint, replica: Replicas, database: Any
 ) -> None:
     await replica().access(place.secret())
     (row,) = [one async for one in database[vault.ROWS].find()]
@@ -93,20 +81,20 @@ async def test_a_rotated_token_outlives_the_process_and_is_sealed(
     assert place.spent == ["refresh-token-0", "refresh-token-1"]
 
 
-async def test_two_replicas_never_spend_one_token(place: endpoint.Endpoint, replica: Callable[..., Replica]) -> None:
+async def test_two_replicas_never_spend_one_token(place: endpoint.Endpoint, replica: Replicas) -> None:
     replicas = [replica() for _ in range(6)]
     found = await asyncio.gather(*(one.access(place.secret()) for one in replicas))
     assert sorted(found) == [f"access-token-{number}" for number in range(6)]
     assert sorted(place.spent) == [f"refresh-token-{number}" for number in range(6)], "each was spent once"
 
 
-async def test_many_calls_of_a_process_renew_once(place: endpoint.Endpoint, replica: Callable[..., Replica]) -> None:
+async def test_many_calls_of_a_process_renew_once(place: endpoint.Endpoint, replica: Replicas) -> None:
     one = replica()
     assert set(await asyncio.gather(*(one.access(place.secret()) for _ in range(10)))) == {"access-token-0"}
     assert place.spent == [endpoint.FIRST]
 
 
-async def test_who_writes_a_new_secret_wins(place: endpoint.Endpoint, replica: Callable[..., Replica]) -> None:
+async def test_who_writes_a_new_secret_wins(place: endpoint.Endpoint, replica: Replicas) -> None:
     one = replica()
     await one.access(place.secret())
     place.good = {"new-by-a-person"}
@@ -114,9 +102,7 @@ async def test_who_writes_a_new_secret_wins(place: endpoint.Endpoint, replica: C
     assert place.spent == [endpoint.FIRST, "new-by-a-person"]
 
 
-async def test_a_revoked_token_is_rejected_with_what_to_do(
-    place: endpoint.Endpoint, replica: Callable[..., Replica]
-) -> None:
+async def test_a_revoked_token_is_rejected_with_what_to_do(place: endpoint.Endpoint, replica: Replicas) -> None:
     one = replica()
     place.good.clear()
     with pytest.raises(port.Rejected, match=r"invalid_grant") as caught:
@@ -128,7 +114,7 @@ async def test_a_revoked_token_is_rejected_with_what_to_do(
 
 
 async def test_an_old_token_that_comes_again_ends_the_family(
-    place: endpoint.Endpoint, replica: Callable[..., Replica], database: Any
+    place: endpoint.Endpoint, replica: Replicas, database: Any
 ) -> None:
     """What a restored backup of MongoDB does: the old token is refused, and a person has to consent again."""
     await replica().access(place.secret())
@@ -156,7 +142,7 @@ async def test_an_old_token_that_comes_again_ends_the_family(
 )
 async def test_an_answer_means_one_thing(
     place: endpoint.Endpoint,
-    replica: Callable[..., Replica],
+    replica: Replicas,
     answer: tuple[int, str, dict[str, str]],
     kind: type[Exception],
     said: str,
@@ -171,9 +157,7 @@ async def test_an_answer_means_one_thing(
     assert await one.access(place.secret()) == "access-token-0"
 
 
-async def test_text_of_another_type_that_is_json_is_taken(
-    place: endpoint.Endpoint, replica: Callable[..., Replica]
-) -> None:
+async def test_text_of_another_type_that_is_json_is_taken(place: endpoint.Endpoint, replica: Replicas) -> None:
     said = '{"access_token": "a", "expires_in": "20", "scope": "fewer"}'
     place.answer = (200, said, {"Content-Type": "text/plain"})
     one = replica()
@@ -184,7 +168,7 @@ async def test_text_of_another_type_that_is_json_is_taken(
 
 
 async def test_an_endpoint_that_is_away_costs_nothing_while_the_token_is_good(
-    place: endpoint.Endpoint, replica: Callable[..., Replica]
+    place: endpoint.Endpoint, replica: Replicas
 ) -> None:
     one = replica()
     await one.access(place.secret())
@@ -197,7 +181,7 @@ async def test_an_endpoint_that_is_away_costs_nothing_while_the_token_is_good(
 
 
 async def test_a_slow_endpoint_is_left_alone(
-    place: endpoint.Endpoint, replica: Callable[..., Replica], monkeypatch: pytest.MonkeyPatch
+    place: endpoint.Endpoint, replica: Replicas, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exchange, "SECONDS", 0.2)
     place.replies = asyncio.Event()
@@ -205,18 +189,14 @@ async def test_a_slow_endpoint_is_left_alone(
         await replica().access(place.secret())
 
 
-async def test_a_source_that_refuses_a_token_gets_another(
-    place: endpoint.Endpoint, replica: Callable[..., Replica]
-) -> None:
+async def test_a_source_that_refuses_a_token_gets_another(place: endpoint.Endpoint, replica: Replicas) -> None:
     one = replica()
     await one.access(place.secret())
     one.tokens.forget(OF)
     assert await one.access(place.secret()) == "access-token-1"
 
 
-async def test_a_turn_that_ended_writes_nothing_over_its_successor(
-    place: endpoint.Endpoint, replica: Callable[..., Replica]
-) -> None:
+async def test_a_turn_that_ended_writes_nothing_over_its_successor(place: endpoint.Endpoint, replica: Replicas) -> None:
     one, made = replica(), grant.of(place.secret(), plain=True)
     assert made is not None
     frozen = await one.vault.claim(made, "frozen", place.now)
@@ -233,7 +213,7 @@ async def test_a_turn_that_ended_writes_nothing_over_its_successor(
 
 @pytest.mark.parametrize("hours", [-3, 0, 3])
 async def test_a_github_app_signs_by_the_clock_of_the_host(
-    place: endpoint.Endpoint, replica: Callable[..., Replica], hours: int
+    place: endpoint.Endpoint, replica: Replicas, hours: int
 ) -> None:
     one = replica()
     one.skew = timedelta(hours=hours)
@@ -247,7 +227,7 @@ async def test_a_github_app_signs_by_the_clock_of_the_host(
     assert place.app_calls == (2 if hours == 0 else 3), "the difference is known by then"
 
 
-async def test_a_github_app_that_is_refused(place: endpoint.Endpoint, replica: Callable[..., Replica]) -> None:
+async def test_a_github_app_that_is_refused(place: endpoint.Endpoint, replica: Replicas) -> None:
     one = replica()
     place.answer = (401, '{"message": "Bad credentials"}', {})
     with pytest.raises(port.Rejected, match="Bad credentials") as caught:
