@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -50,6 +51,24 @@ class Process:
         self.acquired += 1
 
 
+@pytest.fixture(name="store")
+def _store() -> Store:
+    return Store()
+
+
+@pytest.fixture(name="holder")
+def _holder(store: Store) -> Process:
+    """It leads since 0."""
+    process = Process(store, "one")
+    process.at(0)
+    return process
+
+
+@pytest.fixture(name="rival")
+def _rival(store: Store) -> Process:
+    return Process(store, "two")
+
+
 def test_the_first_takes_it_and_the_second_waits() -> None:
     store = Store()
     one, two = Process(store, "one"), Process(store, "two", now=1000)
@@ -71,32 +90,26 @@ def test_a_renewed_lease_is_never_taken_however_the_clocks_differ() -> None:
         assert not two.lease.leading
 
 
-def test_takeover_after_the_holder_fell_silent_raises_the_epoch() -> None:
-    store = Store()
-    one, two = Process(store, "one"), Process(store, "two")
-    one.at(0)
-    two.at(1)
-    two.at(8.9)
-    assert not two.lease.leading, "8 s are counted from when it was seen, not from when it was written"
-    two.at(9)
-    assert two.lease.leading
-    assert two.lease.epoch == 2
+def test_takeover_after_the_holder_fell_silent_raises_the_epoch(holder: Process, rival: Process) -> None:
+    rival.at(1)
+    rival.at(8.9)
+    assert not rival.lease.leading, "8 s are counted from when it was seen, not from when it was written"
+    rival.at(9)
+    assert rival.lease.leading
+    assert rival.lease.epoch == 2
 
 
-def test_a_frozen_holder_may_not_write_after_it_thaws() -> None:
-    store = Store()
-    one, two = Process(store, "one"), Process(store, "two")
-    one.at(0)
-    two.at(0)
-    one.now = 5.99
-    one.lease.check()
-    one.now = 6.0
+def test_a_frozen_holder_may_not_write_after_it_thaws(holder: Process, rival: Process) -> None:
+    rival.at(0)
+    holder.now = 5.99
+    holder.lease.check()
+    holder.now = 6.0
     with pytest.raises(lease.Fenced):
-        one.lease.check()
-    two.at(8)
-    assert two.lease.leading
+        holder.lease.check()
+    rival.at(8)
+    assert rival.lease.leading
     with pytest.raises(Ended):
-        one.at(9)
+        holder.at(9)
 
 
 def test_the_old_ones_right_ends_before_the_new_ones_begins() -> None:
@@ -113,27 +126,21 @@ def test_the_old_ones_right_ends_before_the_new_ones_begins() -> None:
         assert two.lease.leading
 
 
-def test_a_holder_that_cannot_renew_in_time_ends() -> None:
-    store = Store()
-    one = Process(store, "one")
-    one.at(0)
+def test_a_holder_that_cannot_renew_in_time_ends(store: Store, holder: Process) -> None:
     store.away = True
-    one.at(3)
-    assert one.lease.leading
+    holder.at(3)
+    assert holder.lease.leading
     with pytest.raises(Ended, match="in time"):
-        one.at(6)
+        holder.at(6)
 
 
-def test_a_short_outage_is_survived() -> None:
-    store = Store()
-    one = Process(store, "one")
-    one.at(0)
+def test_a_short_outage_is_survived(store: Store, holder: Process) -> None:
     store.away = True
-    one.at(4)
+    holder.at(4)
     store.away = False
-    one.at(5.5)
-    one.now = 11.4
-    one.lease.check()
+    holder.at(5.5)
+    holder.now = 11.4
+    holder.lease.check()
 
 
 @pytest.mark.parametrize("terms", [*(lease.Terms(seconds) for seconds in (lease.SHORTEST_DURATION, 8, 20)), ha.TERMS])
@@ -156,39 +163,30 @@ def test_one_renewal_without_an_answer_is_survived(terms: lease.Terms) -> None:
     assert terms.timeout >= 0.5, "time enough for an apiserver that is busy"
 
 
-def test_a_holder_whose_lease_was_taken_ends() -> None:
-    store = Store()
-    one = Process(store, "one")
-    one.at(0)
+def test_a_holder_whose_lease_was_taken_ends(store: Store, holder: Process) -> None:
     assert store.record is not None
     store.write(lease.Record("other", 8, WALL, WALL, 2, store.record.version))
     with pytest.raises(Ended, match="other"):
-        one.at(1)
+        holder.at(1)
 
 
-def test_somebody_touching_the_object_is_not_somebody_taking_it() -> None:
-    store = Store()
-    one = Process(store, "one")
-    one.at(0)
+def test_somebody_touching_the_object_is_not_somebody_taking_it(store: Store, holder: Process) -> None:
     assert store.record is not None
     store.write(store.record)  # an annotation, say: same holder, new version
-    one.at(1)
-    one.at(2)
-    one.now = 7.9
-    one.lease.check()
+    holder.at(1)
+    holder.at(2)
+    holder.now = 7.9
+    holder.lease.check()
 
 
-def test_a_released_lease_is_taken_at_once() -> None:
-    store = Store()
-    one, two = Process(store, "one"), Process(store, "two")
-    one.at(0)
-    two.at(0)
-    one.lease.start()
-    one.lease.release()
-    assert not one.lease.leading
-    two.at(0.5)
-    assert two.lease.leading
-    assert two.lease.epoch == 2
+def test_a_released_lease_is_taken_at_once(holder: Process, rival: Process) -> None:
+    rival.at(0)
+    holder.lease.start()
+    holder.lease.release()
+    assert not holder.lease.leading
+    rival.at(0.5)
+    assert rival.lease.leading
+    assert rival.lease.epoch == 2
 
 
 def test_the_process_that_ran_in_this_pod_before_is_known_to_be_dead() -> None:
@@ -205,151 +203,116 @@ def test_two_that_reach_for_it_at_once_do_not_both_get_it() -> None:
     store = Store()
     one, two = Process(store, "one"), Process(store, "two")
     record = store.read()
-    one.lease._store = _Late(store, record)
+    one.lease._store = _Misled(store, lambda: record)
     two.at(0)
     one.at(0)
     assert [one.lease.leading, two.lease.leading] == [False, True]
 
 
-def test_a_deleted_lease_is_written_again_by_its_holder_and_taken_by_no_other() -> None:
-    store = Store()
-    one, two = Process(store, "one"), Process(store, "two")
-    one.at(0)
-    two.at(0)
+def test_a_deleted_lease_is_written_again_by_its_holder_and_taken_by_no_other(
+    store: Store, holder: Process, rival: Process
+) -> None:
+    rival.at(0)
     store.record = None
-    two.at(0.5)
-    assert not two.lease.leading, "the holder may not have noticed yet"
-    one.at(1)
-    one.lease.check()
-    assert (one.lease.epoch, one.acquired) == (1, 1)
-    two.at(9)
-    one.at(9 - 2.5)
-    two.at(10)
-    assert not two.lease.leading
+    rival.at(0.5)
+    assert not rival.lease.leading, "the holder may not have noticed yet"
+    holder.at(1)
+    holder.lease.check()
+    assert (holder.lease.epoch, holder.acquired) == (1, 1)
+    rival.at(9)
+    holder.at(9 - 2.5)
+    rival.at(10)
+    assert not rival.lease.leading
 
 
-def test_a_deleted_lease_of_a_dead_holder_is_taken_after_its_duration() -> None:
-    store = Store()
-    one, two = Process(store, "one"), Process(store, "two")
-    one.at(0)
-    two.at(0)
+def test_a_deleted_lease_of_a_dead_holder_is_taken_after_its_duration(
+    store: Store, holder: Process, rival: Process
+) -> None:
+    rival.at(0)
     store.record = None
-    two.at(1)
-    two.at(8.9)
-    assert not two.lease.leading
-    two.lease.heed(1)
-    two.at(9)
-    assert two.lease.leading
-    assert two.lease.epoch == 2, "one more than what was seen"
+    rival.at(1)
+    rival.at(8.9)
+    assert not rival.lease.leading
+    rival.lease.heed(1)
+    rival.at(9)
+    assert rival.lease.leading
+    assert rival.lease.epoch == 2, "one more than what was seen"
 
 
-def test_a_holder_does_not_write_a_lease_again_that_it_may_not_renew_any_more() -> None:
-    store = Store()
-    one = Process(store, "one")
-    one.at(0)
+def test_a_holder_does_not_write_a_lease_again_that_it_may_not_renew_any_more(store: Store, holder: Process) -> None:
     store.record = None
     with pytest.raises(Ended, match="in time"):
-        one.at(7)
+        holder.at(7)
     assert store.record is None
 
 
-def test_nothing_is_written_under_a_lower_epoch_than_the_highest_seen() -> None:
-    store = Store()
-    one = Process(store, "one")
-    one.at(0)
-    one.lease.heed(7)
+def test_nothing_is_written_under_a_lower_epoch_than_the_highest_seen(store: Store, holder: Process) -> None:
+    holder.lease.heed(7)
     with pytest.raises(lease.Fenced, match="epoch 7"):
-        one.lease.check()
-    one.at(0.1)
-    one.lease.check()
-    assert one.lease.epoch == 8
+        holder.lease.check()
+    holder.at(0.1)
+    holder.lease.check()
+    assert holder.lease.epoch == 8
     assert store.record is not None
     assert store.record.transitions == 8
-    one.lease.heed(8)
-    one.lease.heed(3)
-    one.lease.check()
-    one.lease.heed(2**40)
-    one.lease.check()
+    holder.lease.heed(8)
+    holder.lease.heed(3)
+    holder.lease.check()
+    holder.lease.heed(2**40)
+    holder.lease.check()
 
 
-def test_a_forged_epoch_does_not_use_up_those_that_are_left() -> None:
-    one = Process(Store(), "one")
-    one.at(0)
-    one.lease.heed(lease.MOST_TRANSITIONS - 1)
-    one.lease.heed(lease.MOST_HEEDED + 1)
-    one.at(0.1)
-    one.lease.check()
-    assert one.lease.epoch == 1, "no Lease of ours ever had it"
-    one.lease.heed(lease.MOST_HEEDED)
-    one.at(0.2)
-    assert one.lease.epoch == lease.MOST_HEEDED + 1, "half of them are left"
+def test_a_forged_epoch_does_not_use_up_those_that_are_left(holder: Process) -> None:
+    holder.lease.heed(lease.MOST_TRANSITIONS - 1)
+    holder.lease.heed(lease.MOST_HEEDED + 1)
+    holder.at(0.1)
+    holder.lease.check()
+    assert holder.lease.epoch == 1, "no Lease of ours ever had it"
+    holder.lease.heed(lease.MOST_HEEDED)
+    holder.at(0.2)
+    assert holder.lease.epoch == lease.MOST_HEEDED + 1, "half of them are left"
 
 
-def test_an_old_holder_that_thaws_cannot_raise_its_epoch_to_the_new_ones() -> None:
-    store = Store()
-    one, two = Process(store, "one"), Process(store, "two")
-    one.at(0)
-    two.at(0)
-    two.at(8)
-    assert two.lease.epoch == 2
-    one.now = 5
-    one.lease.heed(2)
+def test_an_old_holder_that_thaws_cannot_raise_its_epoch_to_the_new_ones(holder: Process, rival: Process) -> None:
+    rival.at(0)
+    rival.at(8)
+    assert rival.lease.epoch == 2
+    holder.now = 5
+    holder.lease.heed(2)
     with pytest.raises(lease.Fenced):
-        one.lease.check()
+        holder.lease.check()
     with pytest.raises(Ended, match="two"):
-        one.at(5)
+        holder.at(5)
 
 
-def test_a_conflict_while_the_api_is_away_is_settled_later() -> None:
-    store = Store()
-    one = Process(store, "one")
-    one.at(0)
+def test_a_conflict_while_the_api_is_away_is_settled_later(store: Store, holder: Process) -> None:
     assert store.record is not None
     store.write(store.record)
-    real, one.lease._store = one.lease._store, _Flaky(store)
-    one.at(1)
-    one.lease._store = real
-    one.at(2)
-    one.at(3)
-    one.now = 8.9
-    one.lease.check()
+    real, holder.lease._store = holder.lease._store, _Misled(store, _away)
+    holder.at(1)
+    holder.lease._store = real
+    holder.at(2)
+    holder.at(3)
+    holder.now = 8.9
+    holder.lease.check()
 
 
-class _Flaky(Store):
-    """Says that the record changed, then nothing."""
+class _Misled(Store):
+    """Writes to the real one, and reads what the test says."""
 
-    def __init__(self, real: Store) -> None:
+    def __init__(self, real: Store, look: Callable[[], lease.Record | None]) -> None:
         super().__init__()
-        self._real = real
-
-    def read(self) -> lease.Record | None:
-        raise errors.Operational("away")
-
-    def write(self, record: lease.Record) -> lease.Record:
-        return self._real.write(record)
+        self.write, self.read = real.write, look  # type: ignore[method-assign]  # that is what it is for
 
 
-class _Late(Store):
-    """A reader that saw the past."""
-
-    def __init__(self, real: Store, past: lease.Record | None) -> None:
-        super().__init__()
-        self._real, self._past = real, past
-
-    def read(self) -> lease.Record | None:
-        return self._past
-
-    def write(self, record: lease.Record) -> lease.Record:
-        return self._real.write(record)
+def _away() -> lease.Record | None:
+    raise errors.Operational("away")
 
 
-def test_a_holder_that_was_frozen_beyond_its_lease_ends_without_another_word() -> None:
-    store = Store()
-    one = Process(store, "one")
-    one.at(0)
+def test_a_holder_that_was_frozen_beyond_its_lease_ends_without_another_word(store: Store, holder: Process) -> None:
     version = store.version
     with pytest.raises(Ended, match="not be renewed in time"):
-        one.at(TERMS.duration - TERMS.margin)
+        holder.at(TERMS.duration - TERMS.margin)
     assert store.version == version, "not even a renewal was sent"
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 import kube
 from kube import beats, stream
@@ -18,62 +16,16 @@ from tests.kube import apiserver
 
 
 def event(kind: str, name: str, version: int) -> bytes:
-    found = {"type": kind, "object": {"metadata": {"name": name, "uid": name, "resourceVersion": str(version)}}}
-    return json.dumps(found).encode() + b"\n"
+    return apiserver.event(kind, {"metadata": {"name": name, "uid": name, "resourceVersion": str(version)}})
 
 
-BOOKMARK = json.dumps({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "40"}}}).encode() + b"\n"
-TOO_OLD = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
-EXPIRED = json.dumps({"type": "ERROR", "object": TOO_OLD}).encode() + b"\n"
-
-
-class Apiserver:
-    """Lists `pages` (each a list of names); each watch plays the next of `turns`, the last of them for ever.
-
-    A turn is the bytes to send in chunks and how it ends: "end", "reset", "hold", or an HTTP status instead of all.
-    """
-
-    def __init__(self) -> None:
-        self.pages: list[list[str]] = [[]]
-        self.turns: list[tuple[list[bytes], str | int]] = []
-        self.lists = 0
-        self.since: list[str] = []
-        self.queries: list[dict[str, str]] = []
-
-    async def serve(self, request: web.Request) -> web.StreamResponse:
-        self.queries.append(dict(request.query))
-        if "watch" not in request.query:
-            return self._list(request)
-        self.since.append(request.query["resourceVersion"])
-        said, ending = self.turns.pop(0) if self.turns else ([], "hold")
-        if isinstance(ending, int):
-            return web.json_response({"message": "no"}, status=ending)
-        response = web.StreamResponse()
-        response.enable_chunked_encoding()
-        await response.prepare(request)
-        for chunk in said:
-            await response.write(chunk)
-        if ending == "hold":
-            await asyncio.Event().wait()
-        if ending == "reset":
-            assert request.transport is not None
-            request.transport.abort()
-        return response
-
-    def _list(self, request: web.Request) -> web.Response:
-        number = int(request.query.get("continue") or 0)
-        self.lists += number == 0
-        items = [{"metadata": {"name": one, "uid": one, "resourceVersion": "5"}} for one in self.pages[number]]
-        more = str(number + 1) if number + 1 < len(self.pages) else ""
-        return web.json_response(
-            {"items": items, "metadata": {"resourceVersion": str(self.lists * 10), "continue": more}}
-        )
+BOOKMARK = apiserver.event("BOOKMARK", {"metadata": {"resourceVersion": "40"}})
 
 
 class Place:
     """A stream, what it told, and what is remembered of it."""
 
-    def __init__(self, api: Apiserver, calls: kube.Kube, silence: float) -> None:
+    def __init__(self, api: apiserver.Collection, calls: kube.Kube, silence: float) -> None:
         self.api, self.told, self.known = api, list[tuple[str, str]](), dict[str, dict[str, Any]]()
         self.tripped, self.poison = 0, ""
         self.seen: Callable[[str], object] = lambda name: None
@@ -116,7 +68,7 @@ class Place:
 
 
 @asynccontextmanager
-async def opened(api: Apiserver, *, silence: float = 20.0) -> AsyncIterator[Place]:
+async def opened(api: apiserver.Collection, *, silence: float = 20.0) -> AsyncIterator[Place]:
     async with apiserver.serving(api.serve) as reached:
         place = Place(api, reached, silence)
         await place.stream.read()
@@ -130,9 +82,8 @@ async def opened(api: Apiserver, *, silence: float = 20.0) -> AsyncIterator[Plac
 
 
 async def test_all_pages_then_the_watch_from_there() -> None:
-    api = Apiserver()
-    api.pages = [["a", "b"], ["c"]]
-    api.turns = [([event("MODIFIED", "a", 11)[:25], event("MODIFIED", "a", 11)[25:] + event("ADDED", "d", 12)], "hold")]
+    changed, added = event("MODIFIED", "a", 11), event("ADDED", "d", 12)
+    api = apiserver.Collection(([changed[:25], changed[25:] + added], "hold"), pages=[["a", "b"], ["c"]])
     async with opened(api) as place:
         listed = [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c")]
         await place.until(*listed, ("MODIFIED", "a"), ("ADDED", "d"))
@@ -143,9 +94,7 @@ async def test_all_pages_then_the_watch_from_there() -> None:
 
 async def test_the_next_page_is_made_while_one_is_taken_in() -> None:
     """A whole page takes more than a few turns of the loop: the server has the next request before its end."""
-    api = Apiserver()
-    first = [f"a{number:04}" for number in range(2_000)]
-    api.pages = [first, ["last"]]
+    api = apiserver.Collection(pages=[[f"a{number:04}" for number in range(2_000)], ["last"]])
     asked_by: dict[str, int] = {}
     async with apiserver.serving(api.serve) as reached:
         place = Place(api, reached, 20.0)
@@ -159,25 +108,18 @@ async def test_the_next_page_is_made_while_one_is_taken_in() -> None:
 
 
 async def test_a_watch_that_ends_goes_on_where_it_stood() -> None:
-    api = Apiserver()
-    api.turns = [
-        ([event("ADDED", "a", 11), BOOKMARK], "end"),
-        ([], 503),
-        ([], 403),
-        ([event("ADDED", "b", 41)], "hold"),
-    ]
+    first, second = ([event("ADDED", "a", 11), BOOKMARK], "end"), ([event("ADDED", "b", 41)], "hold")
+    api = apiserver.Collection(first, ([], 503), ([], 403), second)
     async with opened(api) as place:
         await place.until(("ADDED", "a"), ("ADDED", "b"))
     assert api.since == ["10", "40", "40", "40"]
     assert api.lists == 1
 
 
-@pytest.mark.parametrize("lost", [([EXPIRED], "end"), ([], 410)])
+@pytest.mark.parametrize("lost", [([apiserver.EXPIRED], "end"), ([], 410)])
 async def test_a_lost_place_is_found_again_by_a_list(lost: tuple[list[bytes], str | int]) -> None:
     """And what went away meanwhile is told, which no event would."""
-    api = Apiserver()
-    api.pages = [["stays", "goes"]]
-    api.turns = [lost, ([event("MODIFIED", "stays", 21)], "hold")]
+    api = apiserver.Collection(lost, ([event("MODIFIED", "stays", 21)], "hold"), pages=[["stays", "goes"]])
     async with opened(api) as place:
         api.pages = [["stays"]]
         first = [("ADDED", "stays"), ("ADDED", "goes")]
@@ -186,33 +128,28 @@ async def test_a_lost_place_is_found_again_by_a_list(lost: tuple[list[bytes], st
 
 
 async def test_events_before_an_error_in_the_same_chunk_are_told() -> None:
-    api = Apiserver()
-    api.turns = [([event("ADDED", "a", 11) + EXPIRED], "end")]
+    api = apiserver.Collection(([event("ADDED", "a", 11) + apiserver.EXPIRED], "end"))
     async with opened(api) as place:
         api.pages = [["a"]]
         await place.until(("ADDED", "a"), ("ADDED", "a"))
 
 
 async def test_half_an_event_is_none() -> None:
-    api = Apiserver()
-    api.turns = [([event("ADDED", "a", 11)[:30]], "reset"), ([event("ADDED", "a", 11)], "hold")]
+    api = apiserver.Collection(([event("ADDED", "a", 11)[:30]], "reset"), ([event("ADDED", "a", 11)], "hold"))
     async with opened(api) as place:
         await place.until(("ADDED", "a"))
     assert api.since == ["10", "10"]
 
 
 async def test_a_silent_watch_is_left() -> None:
-    api = Apiserver()
-    api.turns = [([], "hold"), ([event("ADDED", "a", 11)], "hold")]
+    api = apiserver.Collection(([], "hold"), ([event("ADDED", "a", 11)], "hold"))
     async with opened(api, silence=0.2) as place:
         await place.until(("ADDED", "a"))
     assert api.since[:2] == ["10", "10"]
 
 
 async def test_one_object_that_trips_a_bug_does_not_stop_the_others() -> None:
-    api = Apiserver()
-    api.pages = [["fine"]]
-    api.turns = [([event("ADDED", "bad", 11) + event("ADDED", "good", 12)], "hold")]
+    api = apiserver.Collection(([event("ADDED", "bad", 11) + event("ADDED", "good", 12)], "hold"), pages=[["fine"]])
     async with opened(api) as place:
         place.poison = "bad"
         await place.until(("ADDED", "fine"), ("ADDED", "good"))

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests import ports, waiting
-from tests.ollama import gguf
+from tests.ollama import gguf, twins
 from tests.router import process, wire
 
 PROGRAM = os.environ.get("JERVIS_TEST_LLAMA_CPP", "")
@@ -57,10 +57,6 @@ def _spec(server: str, **more: Any) -> dict[str, Any]:
     return process.spec("real", server, engine="OpenAI", numParallel=1, **more)
 
 
-def _client(url: str) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=url, timeout=120, trust_env=False, verify=False)
-
-
 def _events(answer: httpx.Response) -> list[Any]:
     """The events of a stream, or the one document, without what differs from one time to the next."""
     lines = [line.removeprefix("data: ") for line in answer.text.splitlines() if line.startswith(("data: ", "{"))]
@@ -70,7 +66,7 @@ def _events(answer: httpx.Response) -> list[Any]:
 
 @pytest.mark.parametrize("more", [{}, {"stream": True}, {"stream": True, "stream_options": {"include_usage": True}}])
 async def test_answers_are_the_server_s_own(router: process.Router, server: str, more: dict[str, Any]) -> None:
-    async with _client(router.url) as through, _client(server) as direct:
+    async with twins.client(router.url) as through, twins.client(server) as direct:
         asked = _SAID | more
         await direct.post(_CHAT, json=asked)  # the first time the prompt is not in the cache
         ours, its = await through.post(_CHAT, json=asked), await direct.post(_CHAT, json=asked)
@@ -84,7 +80,7 @@ async def test_answers_are_the_server_s_own(router: process.Router, server: str,
 
 
 async def test_its_models_and_what_it_lacks(router: process.Router) -> None:
-    async with _client(router.url) as http:
+    async with twins.client(router.url) as http:
         assert [one["id"] for one in (await http.get("/v1/models")).json()["data"]] == ["tiny"]
         assert (await http.get("/v1/models/tiny")).json()["id"] == "tiny"
         assert (await http.post("/v1/responses", json=_SAID)).status_code == 404
@@ -99,7 +95,7 @@ async def test_its_models_and_what_it_lacks(router: process.Router) -> None:
 
 
 async def test_a_p0_gets_the_slot_of_background_and_both_are_answered(router: process.Router) -> None:
-    async with _client(router.url) as http:
+    async with twins.client(router.url) as http:
         background = asyncio.create_task(
             http.post(_CHAT, json=_SAID | {"max_tokens": 200}, headers={"X-Ollama-Priority": "3"})
         )
@@ -111,18 +107,12 @@ async def test_a_p0_gets_the_slot_of_background_and_both_are_answered(router: pr
 
 
 async def test_with_an_ollama_beside_it_each_takes_over_for_the_other(tmp_path: Path, server: str) -> None:
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        writer.write(wire.plain(b"{}"))
-        return True
-
-    async with wire.backend(script, ["tiny:latest"]) as beside:
+    async with wire.backend(wire.answering(), ["tiny:latest"]) as beside:
         specs = [process.spec("ollama", beside.url), _spec(server, weight=100)]
-        async with process.running(tmp_path, specs) as router, _client(router.url) as http:
+        async with process.running(tmp_path, specs) as router, twins.client(router.url) as http:
             await router.until(lambda status: all(backend["healthy"] for backend in status["backends"]))
             embedded = [await http.post("/v1/embeddings", json={"model": "tiny", "input": "x"}) for _ in range(20)]
             assert {(one.status_code, one.headers["X-Ollama-Router-Backend"]) for one in embedded} == {(200, "ollama")}
-            assert beside.server is not None
-            beside.server.close()
-            await beside.close()
+            await beside.end()
             moved = [await http.post(_CHAT, json=_SAID) for _ in range(3)]
             assert {(one.status_code, one.headers["X-Ollama-Router-Backend"]) for one in moved} == {(200, "real")}

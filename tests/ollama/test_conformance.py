@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import os
 import re
-import subprocess
 from collections.abc import AsyncIterator, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +14,8 @@ import httpx
 import pytest
 
 from router.backends import verdict
-from tests import ports, waiting
-from tests.ollama import gguf
+from tests import waiting
+from tests.ollama import gguf, twins
 from tests.router import process
 
 PROGRAM = os.environ.get("JERVIS_TEST_OLLAMA", "")
@@ -36,55 +33,30 @@ _SETS = [{"name": "orchestrator", "models": [{"name": _BIG, "vram": "1Gi", "numC
 @pytest.fixture(name="server", scope="module")
 def _server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server with an empty store; its address."""
-    home = tmp_path_factory.mktemp("ollama")
-    address = f"127.0.0.1:{ports.free()}"
-    environment = {"HOME": str(home), "OLLAMA_HOST": address, "OLLAMA_MAX_QUEUE": "1", "OLLAMA_NUM_PARALLEL": "1",
-                   "OLLAMA_NO_CLOUD": "1", "OLLAMA_MAX_LOADED_MODELS": "1", "PATH": os.environ["PATH"]}  # fmt: skip
-    with (home / "log").open("wb") as log:
-        server = subprocess.Popen([PROGRAM, "serve"], env=environment, stderr=log, stdout=log)
-        try:
-            yield f"http://{address}"
-        finally:
-            server.terminate()
-            server.wait(waiting.PATIENCE)
+    with twins.program(PROGRAM, tmp_path_factory.mktemp("ollama"), twins.ONE_AT_A_TIME) as (url, _):
+        yield url
 
 
 @pytest.fixture(name="models", scope="module", autouse=True)
 def _models(server: str) -> None:
     """The models, made with the server itself."""
-    transport = httpx.HTTPTransport(retries=20)
-    with httpx.Client(base_url=server, timeout=120, trust_env=False, transport=transport, verify=False) as http:
-        for name, seed, layers in ((_BIG, 1, 2), (_SMALL, 2, 1), (_OTHER, 5, 1)):
-            _make(http, name, gguf.tiny(seed, layers=layers))
-
-
-def _make(http: httpx.Client, name: str, file: bytes, **parameters: float) -> None:
-    digest = f"sha256:{hashlib.sha256(file).hexdigest()}"
-    assert http.post(f"/api/blobs/{digest}", content=file).status_code == 201
-    made = http.post(
-        "/api/create", json={"model": name, "files": {"tiny.gguf": digest}, "parameters": parameters, "stream": False}
-    )
-    assert made.json() == {"status": "success"}, made.text
+    for name, seed, layers in ((_BIG, 1, 2), (_SMALL, 2, 1), (_OTHER, 5, 1)):
+        twins.make(server, name, gguf.tiny(seed, layers=layers))
 
 
 @pytest.fixture(name="router")
 async def _router(tmp_path: Path, server: str) -> AsyncIterator[process.Router]:
     """In front of it, as a GPU whose memory nobody owns."""
-    tokens = tmp_path / "tokens.json"
-    tokens.write_text(json.dumps([{"name": "ops", "token": _TOKEN, "admin": True}]))
+    tokens = process.tokens(tmp_path, {"name": "ops", "token": _TOKEN, "admin": True})
     specs = [process.spec("real", server, numParallel=1)]
-    settings = {"tokens_file": str(tokens), "token_required": "false"}
+    settings = {"tokens_file": tokens, "token_required": "false"}
     async with process.running(tmp_path, specs, **settings) as router:
         yield router
 
 
-def _client(url: str) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=url, timeout=120, trust_env=False, verify=False)
-
-
 async def _empty(server: str) -> None:
     """Nothing is in its memory any more: a set that is there would be left only for somebody more urgent."""
-    async with _client(server) as direct:
+    async with twins.client(server) as direct:
 
         async def shown() -> list[Any]:
             found: list[Any] = (await direct.get("/api/ps")).json()["models"]
@@ -93,10 +65,6 @@ async def _empty(server: str) -> None:
         for name in (_BIG, _SMALL, _OTHER):
             await direct.post("/api/generate", json={"model": name, "keep_alive": 0})
         assert await waiting.eventually(shown, good=lambda seen: not seen) == []
-
-
-def _holds(name: str, seen: set[str]) -> bool:
-    return name in seen
 
 
 def _plain(answer: httpx.Response) -> list[dict[str, Any]]:
@@ -117,7 +85,7 @@ def _plain(answer: httpx.Response) -> list[dict[str, Any]]:
     ],
 )
 async def test_answers_are_the_server_s_own(router: process.Router, server: str, path: str, body: Any) -> None:
-    async with _client(router.url) as through, _client(server) as direct:
+    async with twins.client(router.url) as through, twins.client(server) as direct:
         asked = {"model": "big", **body}
         # The first time the prompt is not in the cache, and counted.
         await direct.post(path, json=asked)
@@ -131,7 +99,7 @@ async def test_answers_are_the_server_s_own(router: process.Router, server: str,
 def _speaker(server: str) -> Iterator[str]:
     """A model that says the same each time and is soon done, whoever asks."""
     with httpx.Client(base_url=server, timeout=120, trust_env=False, verify=False) as http:
-        _make(http, "speaker", gguf.tiny(3, layers=1), **_OPTIONS)
+        twins.make(server, "speaker", gguf.tiny(3, layers=1), parameters=_OPTIONS)
         yield "speaker"
         http.request("DELETE", "/api/delete", json={"model": "speaker"})
 
@@ -159,7 +127,7 @@ async def test_its_command_line_shows_the_same(
 
 
 async def test_openai_s_paths_too(router: process.Router) -> None:
-    async with _client(router.url) as http:
+    async with twins.client(router.url) as http:
         said = {"model": "big", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 5, "seed": 7}
         streamed = await http.post("/v1/chat/completions", json=said | {"stream": True})
         assert streamed.text.endswith("data: [DONE]\n\n")
@@ -169,13 +137,13 @@ async def test_openai_s_paths_too(router: process.Router) -> None:
 
 async def test_load_keep_alive_and_unload_show_in_ps(router: process.Router) -> None:
     async def loaded() -> set[str]:
-        async with _client(router.url) as http:
+        async with twins.client(router.url) as http:
             return {model["name"] for model in (await http.get("/api/ps")).json()["models"]}
 
-    async with _client(router.url) as http:
+    async with twins.client(router.url) as http:
         for name, other in ((_BIG, _SMALL), (_SMALL, _BIG)):
             assert (await http.post("/api/generate", json={"model": name, "keep_alive": "10m"})).json()["done"]
-            assert await waiting.eventually(loaded, good=partial(_holds, name))
+            assert await waiting.eventually(loaded, good={name}.issubset)
             assert other not in await loaded()
         gone = await http.post("/api/generate", json={"model": _SMALL, "keep_alive": 0})
         assert gone.json()["done_reason"] == "unload"
@@ -183,7 +151,7 @@ async def test_load_keep_alive_and_unload_show_in_ps(router: process.Router) -> 
 
 
 async def test_a_model_that_is_not_there_is_named(router: process.Router, server: str) -> None:
-    async with _client(router.url) as http, _client(server) as direct:
+    async with twins.client(router.url) as http, twins.client(server) as direct:
         for client in (http, direct):
             answer = await client.post("/api/chat", json={"model": "nobody", "messages": []})
             assert (answer.status_code, "nobody" in answer.json()["error"]) == (404, True)
@@ -191,7 +159,7 @@ async def test_a_model_that_is_not_there_is_named(router: process.Router, server
 
 async def test_hang_ups_free_the_slot(router: process.Router) -> None:
     long = {"model": "big", "prompt": "on and on", "options": {**_OPTIONS, "num_predict": 4000, "num_ctx": 4096}}
-    async with _client(router.url) as http:
+    async with twins.client(router.url) as http:
         for _ in range(5):
             async with http.stream("POST", "/api/generate", json=long) as answer:
                 assert await anext(answer.aiter_bytes())
@@ -208,7 +176,7 @@ def _bounded(length: int) -> dict[str, Any]:
 
 async def _deadly(server: str) -> dict[str, Any]:
     """A schema whose grammar ends the runner of this version: 0.17.4 compiles 2,000 characters and not one more."""
-    async with _client(server) as direct:
+    async with twins.client(server) as direct:
         for length in (2001, 20_001, 1_000_001):
             body = {"model": "small", "prompt": "x", "format": _bounded(length), "options": _OPTIONS, "stream": False}
             answer = await direct.post("/api/generate", json=body)
@@ -227,7 +195,7 @@ async def test_a_schema_that_ends_the_runner_is_refused_at_its_second_death(
         "model": "small", "messages": [{"role": "user", "content": "x"}], "max_tokens": 5,
         "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}},
     }  # fmt: skip
-    async with _client(router.url) as http:
+    async with twins.client(router.url) as http:
         for path, body in (("/api/chat", native), ("/v1/chat/completions", openai)):
             answers = [await http.post(path, json=body) for _ in range(4)]
             assert [one.status_code for one in answers] == [500, 422, 422, 422]
@@ -252,7 +220,7 @@ async def test_an_answer_without_an_end_is_ended_and_its_gpu_free(tmp_path: Path
     options = {**_OPTIONS, "temperature": 1, "num_predict": -1, "num_ctx": 2048}
     endless = {"model": "big", "prompt": "on", "format": {**form, "items": form}, "options": options}
     specs = [process.spec("real", server, numParallel=1)]
-    async with process.running(tmp_path, specs, hold_seconds="1") as router, _client(router.url) as http:
+    async with process.running(tmp_path, specs, hold_seconds="1") as router, twins.client(router.url) as http:
         async with http.stream("POST", "/api/generate", json=endless, headers={"X-Jervis-Internal": "true"}) as answer:
             with pytest.raises(httpx.RemoteProtocolError):
                 records = [json.loads(line) async for line in answer.aiter_lines()]  # noqa: F841  # it breaks off
@@ -266,7 +234,11 @@ async def test_an_answer_without_an_end_is_ended_and_its_gpu_free(tmp_path: Path
 async def test_its_503_rests_it_for_seconds_and_no_longer(tmp_path: Path, server: str) -> None:
     """Somebody goes past the router: the server's own queue (of one) is full of cold models."""
     specs = [process.spec("real", server, numParallel=16)]
-    async with process.running(tmp_path, specs) as router, _client(server) as direct, _client(router.url) as http:
+    async with (
+        process.running(tmp_path, specs) as router,
+        twins.client(server) as direct,
+        twins.client(router.url) as http,
+    ):
         answers = await asyncio.gather(
             *(
                 client.post("/api/generate", json={"model": name, "prompt": "x", "options": _OPTIONS})
@@ -286,7 +258,7 @@ async def test_its_503_rests_it_for_seconds_and_no_longer(tmp_path: Path, server
 async def test_a_set_that_the_router_owns_is_loaded_announced_and_left(tmp_path: Path, server: str) -> None:
     specs = [process.spec("real", server, numParallel=1, vram="1Gi", maxLoadedModels=1, modelSets=_SETS)]
     await _empty(server)
-    async with process.running(tmp_path, specs) as router, _client(router.url) as http:
+    async with process.running(tmp_path, specs) as router, twins.client(router.url) as http:
         body = {"model": "small", "prompt": "x", "options": {**_OPTIONS, "num_ctx": 2048}, "keep_alive": 0}
         answer = await http.post("/api/generate", json=body)
         assert (answer.status_code, answer.headers["X-Ollama-Router-Model-Set"]) == (200, "background")
@@ -302,7 +274,7 @@ async def test_a_set_that_the_router_owns_is_loaded_announced_and_left(tmp_path:
 async def test_three_models_share_one_slot_and_the_most_urgent_request_is_next(tmp_path: Path, server: str) -> None:
     specs = [process.spec("real", server, numParallel=1, maxInFlight=1, maxLoadedModels=1)]
     ended: list[str] = []
-    async with process.running(tmp_path, specs) as router, _client(router.url) as http:
+    async with process.running(tmp_path, specs) as router, twins.client(router.url) as http:
 
         async def ask(model: str, priority: str) -> None:
             body = {"model": model, "prompt": "on and on", "options": {**_OPTIONS, "num_predict": 200}, "stream": False}
@@ -326,7 +298,7 @@ async def test_three_models_share_one_slot_and_the_most_urgent_request_is_next(t
 
 async def test_models_are_made_and_deleted_by_an_administrator(router: process.Router) -> None:
     headers = {"Authorization": f"Bearer {_TOKEN}", "X-Ollama-Router-Backend": "real"}
-    async with _client(router.url) as http:
+    async with twins.client(router.url) as http:
         copied = await http.post("/api/copy", json={"source": "small", "destination": "copy"}, headers=headers)
         assert copied.status_code == 200
         await router.until(lambda s: "copy:latest" in s["backends"][0]["models"])

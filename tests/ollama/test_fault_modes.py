@@ -7,7 +7,6 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import httpx
 import pytest
 
 from router.backends import verdict
-from tests.ollama import twins
+from tests.ollama import gguf, twins
 from tests.ollama.twins import (
     EMBEDDER,
     ENDLESS,
@@ -44,6 +43,7 @@ _UNENDING = {"type": "array", "items": {"const": "ab"}, "minItems": 300}
 """What these models write by themselves may end at once."""
 _PATHS = ("/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/show", "/v1/chat/completions",
           "/v1/completions", "/v1/embeddings")  # fmt: skip
+_SETTINGS = {**twins.ONE_AT_A_TIME, "DEBUG": "1"}
 Row = tuple[str, str, object]
 
 
@@ -138,7 +138,7 @@ def _simulated() -> Iterator[Any]:
 @pytest.fixture(name="real", scope="module")
 def _real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     home = tmp_path_factory.mktemp("ollama")
-    with twins.program(PROGRAM, home) as (url, program):
+    with twins.program(PROGRAM, home, _SETTINGS) as (url, program):
         twins.fill(url)
         yield url, program, home / "log"
 
@@ -260,32 +260,25 @@ async def test_a_runner_that_ends_before_a_whole_answer(
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_request_that_waits_for_a_runner_that_ends(both: tuple[Server, Server], stream: bool) -> None:
-    seen = []
-    for server in both:
-        await twins.ask(server, *_chat())
-        server.faults({"times": 1, "stall": {"afterBytes": 300, "gate": "hold"}})
-        waiting: list[asyncio.Task[Seen]] = []
-        asked = server.asked() + 1
-
-        async def during(
-            server: Server = server, waiting: list[asyncio.Task[Seen]] = waiting, asked: int = asked
-        ) -> None:
+    async def answers(server: Server) -> list[Seen]:
+        async def during() -> None:
             waiting.append(asyncio.create_task(twins.ask(server, *_chat(stream=stream))))
             await server.waits(asked)
             server.end_runner()
             server.go_on()
 
+        await twins.ask(server, *_chat())
+        server.faults({"times": 1, "stall": {"afterBytes": 300, "gate": "hold"}})
+        waiting: list[asyncio.Task[Seen]] = []
+        asked = server.asked() + 1
         first = await twins.ask(server, *_chat(stream=True, options=ENDLESS, format=_UNENDING), during=during)
         second = await waiting[0]
         # Until the server has noticed the runner's end it tries to connect.
         assert second.records[0] in ("llama runner process no longer running: -1 ", "connection refused")
-        seen.append([first, replace(second, records=())])
         server.faults()
-    await _compared(both, seen)
+        return [first, replace(second, records=())]
 
-
-async def _more(server: Real, loads: int) -> bool:
-    return server.loads() > loads
+    await _compared(both, [await answers(server) for server in both])
 
 
 async def test_a_runner_that_ends_while_it_loads(both: tuple[Server, Server]) -> None:
@@ -297,7 +290,7 @@ async def test_a_runner_that_ends_while_it_loads(both: tuple[Server, Server]) ->
         await eventually(lambda: twins.memory(real), good=lambda seen: not seen)
         loads = real.loads()
         asked = asyncio.create_task(twins.ask(real, *_chat()))
-        await eventually(partial(_more, real, loads))
+        await eventually(real.loads, good=lambda count: count > loads)
         with contextlib.suppress(ProcessLookupError, ValueError):
             real.end_runner()
         return await asked
@@ -313,17 +306,16 @@ async def test_a_runner_that_ends_while_it_loads(both: tuple[Server, Server]) ->
 
 
 async def test_a_model_that_is_deleted_while_it_is_in_memory(both: tuple[Server, Server]) -> None:
-    seen: list[list[Seen]] = []
-    for server in both:
-        deleted: list[Seen] = []
-
-        async def delete(server: Server = server, deleted: list[Seen] = deleted) -> None:
+    async def answers(server: Server) -> list[Seen]:
+        async def delete() -> None:
             deleted.append(await twins.ask(server, "DELETE", "/api/delete", {"model": OTHER}))
 
+        deleted: list[Seen] = []
         stream = await twins.ask(server, *_chat(model=OTHER, stream=True), during=delete)
         rows = [_chat(model=OTHER), _generate(model=OTHER), _chat(model=OTHER, messages=[], keep_alive=0)]
-        seen.append([stream, *deleted, *[await twins.ask(server, *row) for row in rows]])
-    await _compared(both, seen)
+        return [stream, *deleted, *[await twins.ask(server, *row) for row in rows]]
+
+    await _compared(both, [await answers(server) for server in both])
     assert await twins.memory(both[0]) != []
 
 
@@ -337,42 +329,41 @@ async def test_a_client_that_hangs_up(both: tuple[Server, Server]) -> None:
 
 
 async def test_a_full_queue(both: tuple[Server, Server]) -> None:
-    seen = []
-    for server in both:
-        await twins.ask(server, *_chat())
-        server.faults({"times": 1, "stall": {"afterBytes": 300, "gate": "hold"}})
-        waiting: set[asyncio.Task[Seen]] = set()
-
-        async def during(server: Server = server, waiting: set[asyncio.Task[Seen]] = waiting) -> None:
+    async def refused(server: Server) -> list[Seen]:
+        async def during() -> None:
             with server.hold():
                 # One is about to be served, one waits behind it, and the third is refused.
                 rows = [_generate(model=TOOLS), _generate(model=TOOLS), _generate(model=TOOLS, stream=True)]
-                waiting |= {asyncio.create_task(twins.ask(server, *row)) for row in rows}
+                waiting.update(asyncio.create_task(twins.ask(server, *row)) for row in rows)
                 done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
-                seen.append([task.result() for task in done][:1])
+                first.extend([task.result() for task in done][:1])
 
+        await twins.ask(server, *_chat())
+        server.faults({"times": 1, "stall": {"afterBytes": 300, "gate": "hold"}})
+        waiting, first = set[asyncio.Task[Seen]](), list[Seen]()
         await twins.ask(server, *_chat(stream=True, options=ENDLESS, format=_UNENDING), during=during)
         await asyncio.gather(*waiting)
         server.faults()
-    [refused] = await _compared(both, seen)
-    assert refused.status == 503
+        return first
+
+    [answer] = await _compared(both, [await refused(server) for server in both])
+    assert answer.status == 503
 
 
 async def test_a_server_that_ends_in_the_middle_of_a_stream(tmp_path: Path) -> None:
-    seen: list[Seen] = []
-    with twins.program(PROGRAM, tmp_path) as (url, program), twins.simulator() as fake:
-        twins.make(url, SPEAKER, 3)
+    async def answer(server: Server) -> Seen:
+        async def kill() -> None:
+            server.kill()
+
+        server.faults({"stall": {"afterBytes": 300}})
+        seen = await twins.ask(server, *_chat(stream=True, options=ENDLESS, format=_UNENDING), during=kill)
+        with pytest.raises(httpx.ConnectError):
+            await server.http.get("/api/ps")
+        return seen
+
+    with twins.program(PROGRAM, tmp_path, _SETTINGS) as (url, program), twins.simulator() as fake:
+        twins.make(url, SPEAKER, gguf.tiny(3, context=twins.CONTEXT))
         async with twins.client(url) as first, twins.client(fake.url) as second:
-            for server in (Real(first, program, tmp_path / "log"), Simulated(second, fake)):
-                server.faults({"stall": {"afterBytes": 300}})
-
-                async def kill(server: Server = server) -> None:
-                    server.kill()
-
-                seen.append(
-                    await twins.ask(server, *_chat(stream=True, options=ENDLESS, format=_UNENDING), during=kill)
-                )
-                with pytest.raises(httpx.ConnectError):
-                    await server.http.get("/api/ps")
-    assert seen[1] == seen[0]
-    assert (seen[0].status, seen[0].whole) == (200, False)
+            real = await answer(Real(first, program, tmp_path / "log"))
+            assert await answer(Simulated(second, fake)) == real
+    assert (real.status, real.whole) == (200, False)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,16 +12,13 @@ from typing import Any
 import httpx
 import pytest
 
-from tests import ports, waiting
-from tests.ollama import gguf
+from tests.ollama import gguf, twins
 from tests.schemas import foreign, walking
 
 PROGRAM = os.environ.get("JERVIS_TEST_OLLAMA", "")
 pytestmark = pytest.mark.skipif(not PROGRAM, reason="JERVIS_TEST_OLLAMA names no program: see make test-ollama")
 
 _MODEL = "tiny:latest"
-# Ollama calls a model one with tools by the names in its template.
-_TEMPLATE = "{{ range .Tools }}{{ .Function }}{{ end }}{{ range .Messages }}{{ .Content }}{{ .ToolCalls }}{{ end }}"
 _OPTIONS = {"seed": 7, "temperature": 0, "num_predict": 1, "num_thread": 1, "num_ctx": 8192}
 
 
@@ -47,28 +42,11 @@ class _Server:
 
 @contextlib.contextmanager
 def _serving(home: Path) -> Iterator[_Server]:
-    address = f"127.0.0.1:{ports.free()}"
-    environment = {"HOME": str(home), "OLLAMA_HOST": address, "OLLAMA_NUM_PARALLEL": "1", "OLLAMA_NO_CLOUD": "1",
-                   "OLLAMA_KEEP_ALIVE": "-1", "PATH": os.environ["PATH"]}  # fmt: skip
-    with (home / "log").open("wb") as log:
-        server = subprocess.Popen([PROGRAM, "serve"], env=environment, stderr=log, stdout=log)
-        try:
-            transport = httpx.HTTPTransport(retries=20)
-            url = f"http://{address}"
-            with httpx.Client(base_url=url, timeout=120, trust_env=False, transport=transport, verify=False) as http:
-                _make(http)
-                yield _Server(http, home / "log")
-        finally:
-            server.terminate()
-            server.wait(waiting.PATIENCE)
-
-
-def _make(http: httpx.Client) -> None:
-    file = gguf.tiny(1, context=8192)
-    digest = f"sha256:{hashlib.sha256(file).hexdigest()}"
-    assert http.post(f"/api/blobs/{digest}", content=file).status_code == 201
-    body = {"model": _MODEL, "files": {"tiny.gguf": digest}, "template": _TEMPLATE, "stream": False}
-    assert http.post("/api/create", json=body).json() == {"status": "success"}
+    settings = {"NUM_PARALLEL": "1", "NO_CLOUD": "1", "KEEP_ALIVE": "-1"}
+    with twins.program(PROGRAM, home, settings) as (url, _):
+        twins.make(url, _MODEL, gguf.tiny(1, context=8192), template=twins.TOOLED)
+        with httpx.Client(base_url=url, timeout=120, trust_env=False, verify=False) as http:
+            yield _Server(http, home / "log")
 
 
 @pytest.fixture(name="server", scope="module")

@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import httpx
 
@@ -31,8 +31,10 @@ PATIENCE = 120
 OPTIONS = {"seed": 7, "temperature": 0, "num_predict": 12, "num_thread": 1}
 ENDLESS = {"seed": 7, "num_predict": -1, "num_thread": 1}
 
-_TOOLED = "{{ range .Tools }}{{ .Function }}{{ end }}{{ range .Messages }}{{ .Content }}{{ .ToolCalls }}{{ end }}"
-_SETTINGS = {"MAX_QUEUE": "1", "NUM_PARALLEL": "1", "MAX_LOADED_MODELS": "1", "NO_CLOUD": "1", "DEBUG": "1"}
+# Ollama calls a model one with tools by the names in its template.
+TOOLED = "{{ range .Tools }}{{ .Function }}{{ end }}{{ range .Messages }}{{ .Content }}{{ .ToolCalls }}{{ end }}"
+ONE_AT_A_TIME = {"MAX_QUEUE": "1", "NUM_PARALLEL": "1", "MAX_LOADED_MODELS": "1", "NO_CLOUD": "1"}
+"""Settings of the program."""
 _COUNTS = {"total_duration", "load_duration", "prompt_eval_duration", "eval_duration", "prompt_eval_count",
            "eval_count", "usage"}  # fmt: skip
 _UNREAD = {"context", "tensors", "parameters"}
@@ -55,36 +57,6 @@ class Seen:
     crashed: bool = False
 
 
-class Server(Protocol):
-    """One of the two."""
-
-    http: httpx.AsyncClient
-
-    def faults(self, *documents: Mapping[str, Any]) -> None:
-        """Faults of the simulator that stand for what the real server is told by signals."""
-
-    def kill(self) -> None:
-        """End the server with SIGKILL."""
-
-    def end_runner(self) -> None:
-        """End the runner in the same way."""
-
-    def hold(self) -> contextlib.AbstractContextManager[None]:
-        """The runner does nothing meanwhile; in a simulator an answer that is `stalled` waits."""
-
-    def asked(self) -> int:
-        """How many requests have come as far as the runner."""
-
-    def go_on(self) -> None:
-        """Answers that are held go on."""
-
-    async def waits(self, asked: int) -> None:
-        """Return when one more than `asked` has, and waits for the slot of the model."""
-
-    async def works(self) -> None:
-        """Return when the runner has been busy for a while with a request that shows nothing of it."""
-
-
 @dataclass
 class Real:
     """Ollama's program."""
@@ -93,9 +65,11 @@ class Real:
     program: subprocess.Popen[bytes]
     log: Path
 
-    def faults(self, *documents: Mapping[str, Any]) -> None: ...
+    def faults(self, *documents: Mapping[str, Any]) -> None:
+        """Faults of the simulator that stand for what the real server is told by signals."""
 
     def kill(self) -> None:
+        """End the server with SIGKILL."""
         left = children(self.program.pid)
         self.program.kill()
         self.program.wait()
@@ -103,10 +77,12 @@ class Real:
             os.kill(runner, signal.SIGKILL)
 
     def end_runner(self) -> None:
+        """End the runner in the same way."""
         os.kill(self.runner(), signal.SIGKILL)
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
+        """The runner does nothing meanwhile; in a simulator an answer that is `stalled` waits."""
         runner = self.runner()
         os.kill(runner, signal.SIGSTOP)
         try:
@@ -114,24 +90,21 @@ class Real:
         finally:
             os.kill(runner, signal.SIGCONT)
 
-    def go_on(self) -> None: ...
+    def go_on(self) -> None:
+        """Answers that are held go on."""
 
     def asked(self) -> int:
+        """How many requests have come as far as the runner."""
         return self.log.read_text(errors="replace").count('msg="completion request"')
 
     async def waits(self, asked: int) -> None:
-        async def count() -> int:
-            return self.asked()
-
-        await eventually(count, good=lambda seen: seen > asked)
+        """Return when one more than `asked` has, and waits for the slot of the model."""
+        await eventually(self.asked, good=lambda seen: seen > asked)
 
     async def works(self) -> None:
+        """Return when the runner has been busy for a while with a request that shows nothing of it."""
         before = self._ticks()
-
-        async def ticks() -> int:
-            return self._ticks()
-
-        await eventually(ticks, good=lambda count: count > before + 20)
+        await eventually(self._ticks, good=lambda count: count > before + 20)
 
     def loads(self) -> int:
         """How often a runner has been told to load its model."""
@@ -181,12 +154,13 @@ class Simulated:
         return 0
 
     async def waits(self, asked: int) -> None:
-        async def waiting() -> list[int]:
-            return [runner["waiting"] for runner in self.fake.state()["loaded"]]
-
-        await eventually(waiting, good=lambda counts: counts == [1])
+        await eventually(lambda: [runner["waiting"] for runner in self.fake.state()["loaded"]] == [1])
 
     async def works(self) -> None: ...
+
+
+Server = Real | Simulated
+"""One of the two."""
 
 
 def children(parent: int) -> list[int]:
@@ -204,10 +178,10 @@ def _stat(number: int) -> str:
 
 
 @contextlib.contextmanager
-def program(path: str, home: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """Ollama's program with its store below `home`, until the end of the block: its address and process."""
+def program(path: str, home: Path, settings: Mapping[str, str]) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """Ollama's program with its store and its log below `home`, until the end of the block: its address and process."""
     address = f"127.0.0.1:{ports.free()}"
-    environment = {f"OLLAMA_{name}": value for name, value in _SETTINGS.items()}
+    environment = {f"OLLAMA_{name}": value for name, value in settings.items()}
     environment |= {"HOME": str(home), "OLLAMA_HOST": address, "PATH": os.environ["PATH"]}
     with (home / "log").open("ab") as log:
         server = subprocess.Popen([path, "serve"], env=environment, stderr=log, stdout=log)
@@ -225,24 +199,22 @@ def program(path: str, home: Path) -> Iterator[tuple[str, subprocess.Popen[bytes
                     os.kill(runner, signal.SIGKILL)
 
 
-def make(url: str, name: str, seed: int, *, embeds: bool = False, template: str = "") -> None:
-    """Add a model of random numbers to a real server."""
-    file = gguf.tiny(seed, context=CONTEXT, embeds=embeds)
+def make(url: str, name: str, file: bytes, **more: Any) -> None:
+    """Add a model to a real server."""
     digest = f"sha256:{hashlib.sha256(file).hexdigest()}"
-    body: dict[str, Any] = {"model": name, "files": {"tiny.gguf": digest}, "stream": False}
-    if template:
-        body["template"] = template
+    body = {"model": name, "files": {"tiny.gguf": digest}, "stream": False, **more}
     with httpx.Client(base_url=url, timeout=PATIENCE, trust_env=False, verify=False) as http:
         assert http.post(f"/api/blobs/{digest}", content=file).status_code == 201
-        assert http.post("/api/create", json=body).json() == {"status": "success"}
+        made = http.post("/api/create", json=body)
+        assert made.json() == {"status": "success"}, made.text
 
 
 def fill(url: str) -> None:
     """Add the models of these tests to a real server."""
-    make(url, SPEAKER, 3)
-    make(url, OTHER, 5)
-    make(url, TOOLS, 6, template=_TOOLED)
-    make(url, EMBEDDER, 4, embeds=True)
+    make(url, SPEAKER, gguf.tiny(3, context=CONTEXT))
+    make(url, OTHER, gguf.tiny(5, context=CONTEXT))
+    make(url, TOOLS, gguf.tiny(6, context=CONTEXT), template=TOOLED)
+    make(url, EMBEDDER, gguf.tiny(4, context=CONTEXT, embeds=True))
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from typing import Any
 from router.effects import Cancel, Dispatch, Effect, Load, Reason, Refuse, Unload, WriteStatus
 from router.host import Backend
 from router.priority import Level
+from router.reservation import Answer, Reservation
 from router.residency import LoadableSet, Member
 from router.scheduler import Scheduler
 from router.waiting import SlotRequest
@@ -57,6 +58,27 @@ def plan(*backends: Backend, cpu_allowed: bool = True, **more: Any) -> Scheduler
 def ask(number: int, level: Level = Level.P3, model: str = "m:latest", **more: Any) -> SlotRequest:
     """A request that arrives at the second of its number, unless told otherwise."""
     return SlotRequest(number, model, level, **{"arrived": float(number), **more})
+
+
+def offer(made: Scheduler, *requests: SlotRequest, now: float) -> None:
+    """Requests that come one after the other; what follows from them is not looked at."""
+    for request in requests:
+        made.offered(request, now)
+
+
+def served(made: Scheduler, running: int, times: int, now: float) -> list[int]:
+    """Who gets the slot of `running`, who gets it next, and so on."""
+    order = []
+    for _ in range(times):
+        ((running, _backend),) = dispatched(made.released(running, now))
+        order.append(running)
+    return order
+
+
+def reserved(answer: Answer) -> Reservation:
+    """The reservation that an answer is about."""
+    assert answer.reservation is not None
+    return answer.reservation
 
 
 def dispatched(effects: Iterable[Effect]) -> list[tuple[int, str]]:

@@ -14,8 +14,10 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from router import client
 from tests import waiting
 from tests.nursery import children
+from tests.router import wire
 
 ROOT = Path(__file__).resolve().parents[2]
 # Probes often, so that tests wait little. A machine that stands still for seconds is no backend that is away: tests of
@@ -45,6 +47,24 @@ class Router:
             base_url=self.url, headers=headers, timeout=waiting.PATIENCE, trust_env=False, verify=False
         )
 
+    @asynccontextmanager
+    async def door(self) -> AsyncIterator[client.Client]:
+        """Our own client of it."""
+        async with self.http() as http:
+            yield client.Client(self.url, http)
+
+    async def send(self, raw: bytes) -> wire.Message:
+        """The answer to one request, on a connection of its own."""
+        return await wire.ask(self.port, raw)
+
+    async def get(self, path: str, headers: wire.Fields = ()) -> wire.Message:
+        """The answer to a GET."""
+        return await self.send(wire.request("GET", path, headers=headers))
+
+    async def post(self, path: str, document: Any, headers: wire.Fields = ()) -> wire.Message:
+        """The answer to a JSON POST."""
+        return await self.send(wire.post(path, document, headers))
+
     async def status(self) -> dict[str, Any]:
         """The status document."""
         async with self.http() as http:
@@ -67,6 +87,12 @@ class Router:
             text = (await http.get("/metrics")).text
         return next((float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(sample + " ")), 0.0)
 
+    async def total(self, prefix: str) -> float:
+        """The sum of all samples that begin like this."""
+        async with self.http() as http:
+            lines = (await http.get("/metrics")).text.splitlines()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(prefix))
+
     async def until(
         self, good: Callable[[dict[str, Any]], bool], *, patience: float = waiting.PATIENCE
     ) -> dict[str, Any]:
@@ -85,6 +111,13 @@ class Router:
         """What it logged."""
         return [json.loads(line) for line in self.text().splitlines() if line.startswith("{") and line.endswith("}")]
 
+    async def logged(self, number: int) -> list[dict[str, Any]]:
+        """The lines of the request log, once it has so many."""
+        return await waiting.eventually(
+            lambda: [event for event in self.events() if event["event"] == "request"],
+            good=lambda lines: len(lines) >= number,
+        )
+
     def text(self) -> str:
         """Its standard error so far."""
         return self._log.read_text()
@@ -98,6 +131,13 @@ def spec(name: str, url: str, **more: Any) -> dict[str, Any]:
 def model_set(*models: Mapping[str, Any]) -> list[dict[str, Any]]:
     """`modelSets` with one set."""
     return [{"name": "set", "models": list(models)}]
+
+
+def tokens(directory: Path, *entries: Mapping[str, Any]) -> str:
+    """The path of a `tokens_file` with these entries."""
+    path = directory / "tokens.json"
+    path.write_text(json.dumps(entries))
+    return str(path)
 
 
 def environment(backends: Sequence[Mapping[str, Any]] | None, settings: Mapping[str, str]) -> dict[str, str]:
@@ -119,6 +159,46 @@ async def running(
         if router.process.poll() is None:
             router.process.kill()
         router.process.wait()
+
+
+@asynccontextmanager
+async def before(
+    directory: Path,
+    script: wire.Script,
+    *,
+    models: Sequence[str] = ("m:latest",),
+    name: str = "raw",
+    spec: Any = None,
+    **settings: str,
+) -> AsyncIterator[tuple[Router, wire.Backend]]:
+    """A router before one backend of bare sockets, whose entry has the mapping `spec` beside its name and URL."""
+    async with (
+        wire.backend(script, models) as backend,
+        running(directory, [_spec(name, backend, spec)], **settings) as router,
+    ):
+        yield router, backend
+
+
+@asynccontextmanager
+async def before_two(
+    directory: Path,
+    first: wire.Script,
+    second: wire.Script,
+    *,
+    models: Sequence[str] = ("m:latest",),
+    names: tuple[str, str] = ("a", "b"),
+    specs: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {}),
+    **settings: str,
+) -> AsyncIterator[tuple[Router, wire.Backend, wire.Backend]]:
+    """A router before two of them; of equals it takes the one whose name comes first."""
+    async with wire.backend(first, models) as one, wire.backend(second, models) as other:
+        entries = [_spec(names[0], one, specs[0]), _spec(names[1], other, specs[1])]
+        async with running(directory, entries, **settings) as router:
+            yield router, one, other
+
+
+def _spec(name: str, backend: wire.Backend, more: Mapping[str, Any] | None) -> dict[str, Any]:
+    return spec(name, backend.url, **(more or {}))
 
 
 def start(directory: Path, backends: Sequence[Mapping[str, Any]] | None, **settings: str) -> Router:

@@ -156,7 +156,7 @@ class Simulation:
             del self._waiting[job.request.id]
             self.apply(self.plan.withdrawn(job.request.id, self.now))
         elif job.request.id in self._running:
-            self._stop(job)
+            self._lose(job)
 
     def kill(self, name: str) -> None:
         """A server dies: what ran there fails, and is tried elsewhere unless its answer had begun."""
@@ -263,7 +263,7 @@ class Simulation:
         self.servers[job.backend].running.pop(job.request.id, None)
         self.apply(self.plan.released(job.request.id, self.now))
 
-    def _stop(self, job: Job) -> None:
+    def _lose(self, job: Job, then: Callable[[], object] = lambda: None) -> None:
         """The connection closes now; the server notices a moment later."""
         ticket, job.run = job.request.id, -1
         server = self.servers[job.backend]
@@ -272,27 +272,22 @@ class Simulation:
             if self._running.pop(ticket, None) is not None:
                 server.running.pop(ticket, None)
                 self.apply(self.plan.released(ticket, self.now))
+                then()
 
         self.at(self.now + server.cancel_seconds, lost)
 
     def _give_way(self, effect: Cancel) -> None:
         job = self._running[effect.request.id]
-        assert job.began == effect.visible
+        assert (job.began, job.backend) == (effect.visible, effect.backend)
         self.counts["visible" if effect.visible else "invisible"] += 1
-        ticket, job.run = job.request.id, -1
-        server = self.servers[effect.backend]
         if effect.visible and job.done is None:
             job.done, job.end = self.now, "preempted"
 
-        def lost() -> None:
-            if self._running.pop(ticket, None) is None:
-                return
-            server.running.pop(ticket, None)
-            self.apply(self.plan.released(ticket, self.now))
+        def again() -> None:
             if job.done is None:
                 self._again(job, avoid=job.request.avoid, preempted=1)
 
-        self.at(self.now + server.cancel_seconds, lost)
+        self._lose(job, again)
 
     def _load(self, effect: Load) -> None:
         server = self.servers[effect.backend]

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import yaml
 
 import kube
 from router import client
 from tests import waiting
 from tests.conftest import api_client
+from tests.operator.conftest import Space
 from tests.router import process, wire
 
 pytestmark = pytest.mark.apiserver
 
 _EMBED = {"model": "m", "input": "x"}
-_PLURAL = ("jervis.dev", "v1alpha1", "default", "gpubackends")
-
-
-async def _echo(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-    writer.write(wire.plain(b"{}"))
-    return True
+_REVIEWED = {"namespace": "default", "token_review": "true"}
 
 
 def _account(core: Any, name: str, *audiences: str, namespace: str = "default") -> str:
@@ -49,22 +43,18 @@ def _core(kubeconfig: Path) -> Any:
 
 async def test_service_accounts_are_let_in_and_others_are_not(tmp_path: Path, kubeconfig: Path, core: Any) -> None:
     friend, admin, stranger = (_account(core, name) for name in ("friend", "chief", "stranger"))
-    async with (
-        wire.backend(_echo) as backend,
-        process.running(
-            tmp_path,
-            [process.spec("raw", backend.url)],
-            kubeconfig=str(kubeconfig),
-            namespace="default",
-            token_review="true",
-            allowed_accounts='["default/friend"]',
-            admin_accounts='["default/chief"]',
-        ) as router,
-    ):
+    async with process.before(
+        tmp_path,
+        wire.answering(),
+        kubeconfig=str(kubeconfig),
+        **_REVIEWED,
+        allowed_accounts='["default/friend"]',
+        admin_accounts='["default/chief"]',
+    ) as (router, backend):
 
         async def ask(token: str, path: str = "/api/embed") -> int:
-            headers = [("Authorization", f"Bearer {token}"), ("X-Ollama-Router-Backend", "raw")]
-            return (await wire.ask(router.port, wire.post(path, _EMBED, headers))).status
+            headers = [*wire.bearer(token), ("X-Ollama-Router-Backend", "raw")]
+            return (await router.post(path, _EMBED, headers)).status
 
         assert [await ask(friend), await ask(friend), await ask(admin)] == [200] * 3
         assert [await ask(stranger), await ask("a" * 40), await ask("a" * 40)] == [401] * 3
@@ -80,12 +70,7 @@ async def test_without_a_list_the_release_s_own_are_let_in_and_tickets_of_the_hi
     core.create_namespace({"metadata": {"name": tenant}})
     stranger = _account(core, "default", "jervis-router", namespace=tenant)
     others = _account(core, "jervis-history", "jervis-router", namespace=tenant)
-    settings = {
-        "kubeconfig": str(kubeconfig),
-        "namespace": "default",
-        "token_review": "true",
-        "token_audiences": '["jervis-router"]',
-    }
+    settings = {"kubeconfig": str(kubeconfig), "token_audiences": '["jervis-router"]', **_REVIEWED}
     everything = {
         "allowed_accounts": f'["default/*", "{tenant}/*", "{tenant}/jervis-history"]',
         "admin_accounts": f'["{tenant}/jervis-history"]',
@@ -94,12 +79,9 @@ async def test_without_a_list_the_release_s_own_are_let_in_and_tickets_of_the_hi
         for more, statuses in (({}, [200, 401, 401, 401]), (everything, [200, 401, 200, 401])):
             folder = tmp_path / str(len(more))
             folder.mkdir()
-            async with (
-                wire.backend(_echo) as backend,
-                process.running(folder, [process.spec("raw", backend.url)], **settings, **more) as router,
-            ):
+            async with process.before(folder, wire.answering(), **settings, **more) as (router, _):
                 answers = [
-                    await wire.ask(router.port, wire.post("/api/embed", _EMBED, [("Authorization", f"Bearer {token}")]))
+                    await router.post("/api/embed", _EMBED, wire.bearer(token))
                     for token in (own, viewer, stranger, others)
                 ]
                 assert [answer.status for answer in answers] == statuses
@@ -111,17 +93,9 @@ async def test_a_token_is_for_the_router_alone_and_its_account_has_a_ceiling(
     tmp_path: Path, kubeconfig: Path, core: Any
 ) -> None:
     renewed = tmp_path / "token"
+    settings = {"token_audiences": '["jervis-router"]', "account_ceilings": '{"default/batch": "P2"}', **_REVIEWED}
     async with (
-        wire.backend(_echo) as backend,
-        process.running(
-            tmp_path,
-            [process.spec("raw", backend.url)],
-            kubeconfig=str(kubeconfig),
-            namespace="default",
-            token_review="true",
-            token_audiences='["jervis-router"]',
-            account_ceilings='{"default/batch": "P2"}',
-        ) as router,
+        process.before(tmp_path, wire.answering(), kubeconfig=str(kubeconfig), **settings) as (router, _),
         httpx.AsyncClient(verify=False) as http,
     ):
         door = client.Client(router.url, http, token=client.token_file(str(renewed)))
@@ -134,36 +108,31 @@ async def test_a_token_is_for_the_router_alone_and_its_account_has_a_ceiling(
             else:
                 with pytest.raises(client.Rejected, match="401"):
                     await door.status()
-        headers = [("Authorization", f"Bearer {renewed.read_text()}"), ("X-Ollama-Priority", "0")]
-        assert (await wire.ask(router.port, wire.post("/api/embed", _EMBED, headers))).status == 200
+        headers = [*wire.bearer(renewed.read_text()), ("X-Ollama-Priority", "0")]
+        assert (await router.post("/api/embed", _EMBED, headers)).status == 200
         assert await router.metric('jervis_router_priority_clamped_total{asked="P0",given="P2"}') == 1
 
 
 async def test_a_secret_becomes_the_backend_s_token_and_its_change_is_followed(
-    tmp_path: Path, kubeconfig: Path, core: Any, custom_objects: Any
+    tmp_path: Path, kubeconfig: Path, core: Any
 ) -> None:
-    other = base64.b64encode(b"of another").decode()
+    space, other = Space(core.api_client, "default", there=True), base64.b64encode(b"of another").decode()
     secret = {
         "metadata": {"name": "gpu-token"},
         "data": {"token": other, "bearer": base64.b64encode(b"first").decode()},
     }
     core.create_namespaced_secret("default", secret)
     try:
-        async with wire.backend(_echo) as backend:
-            body = {
-                "apiVersion": "jervis.dev/v1alpha1",
-                "kind": "GpuBackend",
-                "metadata": {"name": "behind"},
-                "spec": {"url": backend.url, "secretRef": {"name": "gpu-token", "key": "bearer"}},
-            }
-            custom_objects.create_namespaced_custom_object(*_PLURAL, body)
+        async with wire.backend(wire.answering()) as backend:
+            reference = {"name": "gpu-token", "key": "bearer"}
+            space.create("gpubackends", "GpuBackend", "behind", {"url": backend.url, "secretRef": reference})
             try:
                 async with process.running(
                     tmp_path, None, namespace="default", kubeconfig=str(kubeconfig), secrets_every_seconds="0.5"
                 ) as router:
 
                     async def seen() -> str | None:
-                        await wire.ask(router.port, wire.post("/api/embed", _EMBED))
+                        await router.post("/api/embed", _EMBED)
                         return backend.requests[-1].header("Authorization") if backend.requests else None
 
                     assert await waiting.eventually(seen, good=lambda value: value == "Bearer first")
@@ -171,22 +140,14 @@ async def test_a_secret_becomes_the_backend_s_token_and_its_change_is_followed(
                     core.patch_namespaced_secret("gpu-token", "default", secret)
                     assert await waiting.eventually(seen, good=lambda value: value == "Bearer second")
             finally:
-                custom_objects.delete_namespaced_custom_object(*_PLURAL, "behind")
+                space.delete("behind", "gpubackends")
     finally:
         core.delete_namespaced_secret("gpu-token", "default")
 
 
-def _elsewhere(tmp_path: Path, kubeconfig: Path) -> Path:
-    """A kubeconfig for an apiserver that is away."""
-    document = yaml.safe_load(kubeconfig.read_text())
-    document["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
-    away = tmp_path / "away"
-    away.write_text(yaml.safe_dump(document))
-    return away
-
-
-async def test_an_apiserver_that_is_away_is_trouble_and_no_verdict(tmp_path: Path, kubeconfig: Path) -> None:
-    loaded = kube.configuration(str(_elsewhere(tmp_path, kubeconfig)))
+async def test_an_apiserver_that_is_away_is_trouble_and_no_verdict(kubeconfig: Path) -> None:
+    loaded = kube.configuration(str(kubeconfig))
+    loaded.host = "https://127.0.0.1:1"
     async with kube.session(loaded) as http:
         api = kube.Kube(loaded, http, fence=lambda: None)
         with pytest.raises(kube.Unavailable):

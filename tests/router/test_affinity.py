@@ -108,12 +108,8 @@ def test_openai_s_cache_key_and_long_prompts(size: int) -> None:
 
 
 async def test_conversations_over_http_stay_and_are_explained(tmp_path: Path) -> None:
-    async def script(message: wire.Message, reader: Any, writer: Any) -> bool:
-        writer.write(wire.plain(b"{}"))
-        return True
-
     listed = {"name": "m:latest", "model": "m:latest", "size": 1, "size_vram": 1}
-    async with wire.backend(script) as one, wire.backend(script) as two:
+    async with wire.backend(wire.answering()) as one, wire.backend(wire.answering()) as two:
         one.ps = two.ps = [listed]
         specs = [process.spec("one", one.url), process.spec("two", two.url)]
         async with process.running(tmp_path, specs) as router:
@@ -126,14 +122,14 @@ async def test_conversations_over_http_stay_and_are_explained(tmp_path: Path) ->
                     if name == "dan":  # every turn begins in another way
                         document["messages"] = [{"role": "user", "content": str(turn)}]
                         headers = [("X-Session-Id", "dan-1")]
-                    answer = await wire.ask(router.port, wire.post("/api/chat", document, headers))
+                    answer = await router.post("/api/chat", document, headers)
                     where.setdefault(name, []).append(answer.header("X-Ollama-Router-Backend") or "")
             assert all(len(set(backends)) == 1 for backends in where.values()), where
             assert {backends[0] for backends in where.values()} == {"one", "two"}
             assert await router.metric('jervis_router_affinity_total{outcome="kept"}') == 12
             assert await router.metric('jervis_router_affinity_total{outcome="new"}') == 4
             assert all(request.header("X-Session-Id") is None for request in one.requests + two.requests)
-            shown = await wire.ask(router.port, wire.request("GET", "/router/explain?model=m&session=dan-1"))
+            shown = await router.get("/router/explain?model=m&session=dan-1")
             home = where["dan"][0]
             assert shown.json()["backend"] == home
             why = {candidate["backend"]: candidate["why"] for candidate in shown.json()["candidates"]}

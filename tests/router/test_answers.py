@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 import pydantic
@@ -336,14 +335,25 @@ def test_blanks_end_before_they_hold_up_a_gpu() -> None:
     assert pieces.index(True) == endless.BLANKS
 
 
-async def test_each_try_differs_and_the_last_is_a_smaller_question() -> None:
-    texts = iter(["nothing", '{"answer": ""}', _JSON])
-    tries: list[asking.Try] = []
-    refused: list[str] = []
+class _Model:
+    """It gives the replies in order, or raises them; `tries` are what it was asked."""
 
-    async def send(each: asking.Try) -> calls.Reply:
-        tries.append(each)
-        return calls.Reply(next(texts))
+    def __init__(self, *replies: calls.Reply | str | Exception) -> None:
+        self.replies, self.tries = iter(replies), list[asking.Try]()
+
+    async def __call__(self, each: asking.Try) -> calls.Reply:
+        self.tries.append(each)
+        reply = next(self.replies)
+        if isinstance(reply, Exception):
+            raise reply
+        return calls.Reply(reply) if isinstance(reply, str) else reply
+
+
+_QUESTION = [{"role": "user", "content": "q"}]
+
+
+async def test_each_try_differs_and_the_last_is_a_smaller_question() -> None:
+    model, refused = _Model("nothing", '{"answer": ""}', _JSON), list[str]()
 
     def judge(answer: Answer) -> str:
         if not answer.answer:
@@ -352,105 +362,66 @@ async def test_each_try_differs_and_the_last_is_a_smaller_question() -> None:
 
     big = [{"role": "system", "content": "s"}, {"role": "user", "content": "big"}]
     asked = await asking.ask(
-        send, big, [Answer], judge, smaller=lambda: [{"role": "user", "content": "small"}], refused=refused.append
+        model, big, [Answer], judge, smaller=lambda: [{"role": "user", "content": "small"}], refused=refused.append
     )
     assert (asked.value, asked.tries, asked.problems) == ("It ends. [1]", 3, ())
-    assert len({each.temperature for each in tries}) == 3
-    assert tries[0].messages[0]["content"].startswith("s\nAnswer with one JSON object")
-    assert [message["role"] for message in tries[1].messages] == ["system", "user", "assistant", "user"]
-    assert [message["content"] for message in tries[2].messages][-1] == "small"
+    assert len({each.temperature for each in model.tries}) == 3
+    assert model.tries[0].messages[0]["content"].startswith("s\nAnswer with one JSON object")
+    assert [message["role"] for message in model.tries[1].messages] == ["system", "user", "assistant", "user"]
+    assert [message["content"] for message in model.tries[2].messages][-1] == "small"
     assert refused[1] == "answer: is empty"
 
 
 async def test_what_came_to_no_end_is_not_shown_to_the_model_again() -> None:
     """SmolLM2 wrote the same three thousand characters three times."""
-    replies = iter(
-        [
-            calls.Reply("no JSON " * 900),
-            calls.Reply("on " * 900, cut=True),
-            calls.Reply("so on " * 900, cut=True, endless=True),
-        ]
-    )
-    tries: list[asking.Try] = []
-
-    async def send(each: asking.Try) -> calls.Reply:
-        tries.append(each)
-        return next(replies, calls.Reply(_JSON))
-
-    question = [{"role": "user", "content": "?"}]
-    asked = await asking.ask(send, question, [Answer], lambda answer: answer.answer, attempts=4)
+    cut, endless_one = calls.Reply("on " * 900, cut=True), calls.Reply("so on " * 900, cut=True, endless=True)
+    model = _Model("no JSON " * 900, cut, endless_one, _JSON)
+    asked = await asking.ask(model, _QUESTION, [Answer], lambda answer: answer.answer, attempts=4)
     assert asked.tries == 4
-    shown = [len(each.messages[-2]["content"]) for each in tries[1:]]
+    shown = [len(each.messages[-2]["content"]) for each in model.tries[1:]]
     assert shown[0] > 3000
     assert max(shown[1:]) <= 200
-    assert "cut off" in tries[2].messages[-1]["content"]
-    assert "repeats itself" in tries[3].messages[-1]["content"]
+    assert "cut off" in model.tries[2].messages[-1]["content"]
+    assert "repeats itself" in model.tries[3].messages[-1]["content"]
 
 
 async def test_what_is_too_long_for_the_window_is_asked_in_short_at_once() -> None:
-    tries: list[asking.Try] = []
-
-    async def send(each: asking.Try) -> calls.Reply:
-        tries.append(each)
-        if each.messages[-1]["content"] == "long":
-            raise calls.TooLong("the prompt is longer than the window")
-        return calls.Reply(_JSON)
-
-    long = [{"role": "user", "content": "long"}]
-    asked = await asking.ask(
-        send, long, [Answer], lambda answer: answer, smaller=lambda: [{"role": "user", "content": "short"}]
-    )
-    assert (asked.value.answer, asked.tries, len(tries)) == ("It ends. [1]", 1, 2)
-    assert tries[1].temperature is None
+    long, short = ([{"role": "user", "content": content}] for content in ("long", "short"))
+    too_long = calls.TooLong("the prompt is longer than the window")
+    model = _Model(too_long, _JSON)
+    asked = await asking.ask(model, long, [Answer], lambda answer: answer, smaller=lambda: short)
+    assert (asked.value.answer, asked.tries, len(model.tries)) == ("It ends. [1]", 1, 2)
+    assert (model.tries[1].messages[-1]["content"], model.tries[1].temperature) == ("short", None)
     with pytest.raises(calls.TooLong):
-        await asking.ask(send, long, [Answer], lambda answer: answer)
+        await asking.ask(_Model(too_long), long, [Answer], lambda answer: answer)
     with pytest.raises(calls.TooLong):
-        await asking.ask(send, long, [Answer], lambda answer: answer, smaller=lambda: long)
+        await asking.ask(_Model(too_long, too_long), long, [Answer], lambda answer: answer, smaller=lambda: long)
 
 
 async def test_an_answer_that_is_not_whole_is_taken_where_no_other_can_be_made() -> None:
     begun = calls.Reply('{"confidence": "high", "answer": "It ends.", "mood": "ca', cut=True)
-    refusal: Exception
-    replies: Iterator[calls.Reply]
-
-    async def send(each: asking.Try) -> calls.Reply:
-        for reply in replies:
-            return reply
-        raise refusal
-
-    question = [{"role": "user", "content": "q"}]
-    for each in (calls.TooLong("too long"), errors.Permanent("the budget is used up")):
-        refusal, replies = each, iter([begun])
-        asked = await asking.ask(send, question, [Answer], lambda answer: answer.answer)
+    for refusal in (calls.TooLong("too long"), errors.Permanent("the budget is used up")):
+        asked = await asking.ask(_Model(begun, refusal), _QUESTION, [Answer], lambda answer: answer.answer)
         assert (asked.value, asked.cut, asked.tries) == ("It ends.", True, 1)
     # A busy router is asked again later, and a wrong model or token is set right.
     for later in (calls.Unavailable("busy"), calls.UnknownModel("no such model"), calls.Unauthorized("no token")):
-        refusal, replies = later, iter([begun])
         with pytest.raises(type(later)):
-            await asking.ask(send, question, [Answer], lambda answer: answer)
+            await asking.ask(_Model(begun, later), _QUESTION, [Answer], lambda answer: answer)
 
 
 async def test_an_answer_that_makes_the_messages_too_long_is_not_shown() -> None:
-    tries: list[asking.Try] = []
-
-    async def send(each: asking.Try) -> calls.Reply:
-        tries.append(each)
-        if len(each.messages) > 2:
-            raise calls.TooLong("too long")
-        return calls.Reply("no JSON" if len(tries) == 1 else _JSON)
-
-    asked = await asking.ask(send, [{"role": "user", "content": "q"}], [Answer], lambda answer: answer.answer)
+    model = _Model("no JSON", calls.TooLong("too long"), _JSON)
+    asked = await asking.ask(model, _QUESTION, [Answer], lambda answer: answer.answer)
     assert (asked.value, asked.tries) == ("It ends. [1]", 2)
-    assert tries[2].messages == tries[0].messages
-    assert tries[2].temperature != tries[0].temperature
+    assert [len(each.messages) > 2 for each in model.tries] == [False, True, False]
+    assert model.tries[2].messages == model.tries[0].messages
+    assert model.tries[2].temperature != model.tries[0].temperature
 
 
 async def test_a_cut_answer_says_so_and_after_all_tries_nothing_is_left() -> None:
-    async def send(each: asking.Try) -> calls.Reply:
-        return calls.Reply('{"answer": "It', answer_tokens=7, cut=True)
-
+    model = _Model(*[calls.Reply('{"answer": "It', answer_tokens=7, cut=True)] * asking.ATTEMPTS)
     with pytest.raises(reading.Unusable, match="cut off after 7 tokens"):
-        await asking.ask(send, [{"role": "user", "content": "q"}], [Answer], lambda answer: answer)
+        await asking.ask(model, _QUESTION, [Answer], lambda answer: answer)
 
 
 def test_a_model_without_tools_chooses_by_format() -> None:

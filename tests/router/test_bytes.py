@@ -33,9 +33,10 @@ class Stage:
             await asyncio.sleep(0)
         return self.keep
 
-    async def ask(self, raw: bytes) -> wire.Message:
-        """Through the router."""
-        return await wire.ask(self.router.port, raw)
+    async def answer(self, *pieces: bytes, to: bytes = _GENERATE) -> wire.Message:
+        """What comes through the router when the backend answers a request with these pieces."""
+        self.pieces = list(pieces)
+        return await self.router.send(to)
 
 
 @pytest.fixture(name="stage")
@@ -43,10 +44,7 @@ async def _stage(tmp_path: Path) -> AsyncIterator[Stage]:
     async def silent(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         raise AssertionError("the script is set below")
 
-    async with (
-        wire.backend(silent) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
-    ):
+    async with process.before(tmp_path, silent) as (router, backend):
         stage = Stage(router, backend)
         backend.script = stage.play
         yield stage
@@ -56,8 +54,7 @@ async def test_chunked_body_is_identical_whatever_its_boundaries(stage: Stage) -
     for seed in range(60):
         chance = random.Random(seed)
         body = (_TEXT * chance.randint(1, 60)).encode() + chance.randbytes(chance.randint(0, 3000))
-        stage.pieces = _torn(body, chance)
-        answer = await stage.ask(_GENERATE)
+        answer = await stage.answer(*_torn(body, chance))
         assert answer.clean, seed
         assert answer.body == body, seed
         assert answer.status == 200
@@ -79,8 +76,9 @@ def _torn(body: bytes, chance: random.Random) -> list[bytes]:
 async def test_status_type_and_body_with_a_length(stage: Stage) -> None:
     body = b'{"error":"as the backend says it \xff"}'
     for status in ("200 OK", "201 Created", "400 Bad Request", "404 Not Found", "503 Service Unavailable"):
-        stage.pieces = [wire.plain(body, "application/json; charset=utf-8", status)]
-        answer = await stage.ask(wire.post("/api/show", {"model": "m"}))
+        answer = await stage.answer(
+            wire.plain(body, "application/json; charset=utf-8", status), to=wire.post("/api/show", {"model": "m"})
+        )
         assert (answer.start, answer.body) == (f"HTTP/1.1 {status}", body)
         assert answer.header("Content-Type") == "application/json; charset=utf-8"
         assert answer.header("Content-Length") == str(len(body))
@@ -88,8 +86,7 @@ async def test_status_type_and_body_with_a_length(stage: Stage) -> None:
 
 async def test_a_trailer_never_becomes_a_header(stage: Stage) -> None:
     trailers = b"0\r\nX-Late: 1\r\nContent-Type: text/html\r\nConnection: close, Content-Type\r\n\r\n"
-    stage.pieces = [wire.chunked_head("text/plain") + wire.chunk(b"hello") + trailers]
-    answer = await stage.ask(_GENERATE)
+    answer = await stage.answer(wire.chunked_head("text/plain") + wire.chunk(b"hello") + trailers)
     assert (answer.clean, answer.body, answer.header("Content-Type")) == (True, b"hello", "text/plain")
     assert answer.header("Content-Length") is None
     assert answer.header("X-Late") is None
@@ -97,8 +94,7 @@ async def test_a_trailer_never_becomes_a_header(stage: Stage) -> None:
 
 async def test_body_that_ends_with_the_connection(stage: Stage) -> None:
     body = random.Random(1).randbytes(300_000)
-    stage.pieces = [b"HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n", body]
-    answer = await stage.ask(_GENERATE)
+    answer = await stage.answer(b"HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n", body)
     assert answer.clean
     assert answer.body == body
 
@@ -126,8 +122,9 @@ async def test_nothing_is_lost_or_doubled_when_the_client_is_slower_than_the_bac
 async def test_an_answer_encoded_unasked_goes_to_no_client(stage: Stage, coding: str) -> None:
     body = random.Random(2).randbytes(5000)
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\nContent-Length: 5000\r\n\r\n"
-    stage.pieces = [head.encode() + body]
-    answer = await stage.ask(wire.post("/api/generate", {"model": "m"}, [("Accept-Encoding", "gzip")]))
+    answer = await stage.answer(
+        head.encode() + body, to=wire.post("/api/generate", {"model": "m"}, [("Accept-Encoding", "gzip")])
+    )
     assert answer.status == 502
     assert b"which was not asked for" in answer.body
     assert answer.header("Content-Encoding") is None
@@ -135,8 +132,7 @@ async def test_an_answer_encoded_unasked_goes_to_no_client(stage: Stage, coding:
 
 
 async def test_an_answer_that_says_it_is_plain_passes(stage: Stage) -> None:
-    stage.pieces = [b"HTTP/1.1 200 OK\r\nContent-Encoding: identity\r\nContent-Length: 2\r\n\r\n{}"]
-    answer = await stage.ask(_GENERATE)
+    answer = await stage.answer(b"HTTP/1.1 200 OK\r\nContent-Encoding: identity\r\nContent-Length: 2\r\n\r\n{}")
     assert (answer.status, answer.body) == (200, b"{}")
 
 
@@ -144,8 +140,7 @@ async def test_a_backend_shows_no_page_as_the_routers_own(stage: Stage) -> None:
     fields = (
         b"Set-Cookie: a=b", b"Content-Type: text/html", b"Content-Length: 4", b"X-Own: 1",
     )  # fmt: skip
-    stage.pieces = [b"\r\n".join((b"HTTP/1.1 200 OK", *fields, b"", b"<p/>"))]
-    answer = await stage.ask(_GENERATE)
+    answer = await stage.answer(b"\r\n".join((b"HTTP/1.1 200 OK", *fields, b"", b"<p/>")))
     assert (answer.status, answer.body, answer.header("X-Own")) == (200, b"<p/>", "1")
     assert answer.header("Set-Cookie") is None
     assert answer.header("Content-Security-Policy") == "sandbox"
@@ -153,24 +148,23 @@ async def test_a_backend_shows_no_page_as_the_routers_own(stage: Stage) -> None:
 
 
 async def test_answers_without_a_body(stage: Stage) -> None:
-    stage.pieces = [b"HTTP/1.1 204 No Content\r\n\r\n"]
-    answer = await stage.ask(_GENERATE)
+    answer = await stage.answer(b"HTTP/1.1 204 No Content\r\n\r\n")
     assert (answer.status, answer.body, answer.header("Transfer-Encoding")) == (204, b"", None)
-    stage.pieces = [b"HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\n"]
-    answer = await stage.ask(wire.request("HEAD", "/v1/models/m"))
+    answer = await stage.answer(
+        b"HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\n", to=wire.request("HEAD", "/v1/models/m")
+    )
     assert (answer.status, answer.header("Content-Length")) == (200, "17")
 
 
 async def test_interim_answer_is_not_the_answer(stage: Stage) -> None:
-    stage.pieces = [b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n", wire.plain(b'{"done":true}')]
-    answer = await stage.ask(_GENERATE)
+    answer = await stage.answer(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n", wire.plain(b'{"done":true}'))
     assert (answer.status, answer.body) == (200, b'{"done":true}')
 
 
 async def test_to_http_1_0_no_chunks(stage: Stage) -> None:
     stage.pieces = [wire.chunked_head() + wire.chunk(b"a\n") + wire.chunk(b"b\n") + wire.chunk(b"")]
     raw = _GENERATE.replace(b"HTTP/1.1", b"HTTP/1.0", 1)
-    answer = await stage.ask(raw)
+    answer = await stage.router.send(raw)
     assert answer.body == b"a\nb\n"
     assert answer.header("Transfer-Encoding") is None
 
@@ -178,7 +172,7 @@ async def test_to_http_1_0_no_chunks(stage: Stage) -> None:
 async def test_request_reaches_the_backend_untouched_but_for_its_hygiene(stage: Stage) -> None:
     stage.pieces = [wire.plain(b"{}")]
     body = b'{"prompt":"\xc5\xbdlu\xc5\xa5\\ud83d","Model":"M:Latest" , "options":{}}  trailing'
-    await stage.ask(
+    await stage.router.send(
         wire.request(
             "POST",
             "/api/generate?a=%20b&a=c",
@@ -211,20 +205,22 @@ async def test_request_reaches_the_backend_untouched_but_for_its_hygiene(stage: 
 
 
 async def test_answer_says_where_it_was_made_and_how_long_it_waited(stage: Stage) -> None:
-    stage.pieces = [b"HTTP/1.1 200 OK\r\nConnection: X-Hop\r\nX-Hop: 1\r\nX-Kept: 2\r\nContent-Length: 2\r\n\r\n{}"]
-    answer = await stage.ask(wire.post("/api/chat", {"model": "m"}, [("X-Request-Id", "abc")]))
+    answer = await stage.answer(
+        b"HTTP/1.1 200 OK\r\nConnection: X-Hop\r\nX-Hop: 1\r\nX-Kept: 2\r\nContent-Length: 2\r\n\r\n{}",
+        to=wire.post("/api/chat", {"model": "m"}, [("X-Request-Id", "abc")]),
+    )
     assert answer.header("X-Ollama-Router-Backend") == "raw"
     assert int(answer.header("X-Ollama-Router-Queue-Ms") or "-1") >= 0
     assert answer.header("X-Request-Id") == "abc"
     assert (answer.header("X-Hop"), answer.header("X-Kept")) == (None, "2")
-    again = await stage.ask(wire.post("/api/chat", {"model": "m"}))
+    again = await stage.router.send(wire.post("/api/chat", {"model": "m"}))
     assert again.header("X-Request-Id") not in (None, "", "abc")
 
 
 async def test_chunked_request_body_arrives_whole(stage: Stage) -> None:
     stage.pieces = [wire.plain(b"{}")]
     head = b"POST /api/chat HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
-    await stage.ask(head + wire.chunk(b'{"model":') + wire.chunk(b'"m"}') + wire.chunk(b""))
+    await stage.router.send(head + wire.chunk(b'{"model":') + wire.chunk(b'"m"}') + wire.chunk(b""))
     seen = stage.backend.requests[-1]
     assert (seen.body, seen.header("Content-Length"), seen.header("Transfer-Encoding")) == (
         b'{"model":"m"}',
@@ -249,12 +245,12 @@ async def test_large_bodies_in_both_directions_and_the_limit(stage: Stage) -> No
     answer_body = random.Random(3).randbytes(9 << 20)
     stage.pieces = [wire.plain(answer_body, "application/octet-stream")]
     raw = wire.post("/api/chat", {"model": "m", "images": ["A" * (24 << 20)]})
-    answer = await stage.ask(raw)
+    answer = await stage.router.send(raw)
     assert answer.body == answer_body
     assert stage.backend.requests[-1].body == raw.partition(b"\r\n\r\n")[2]
     before = len(stage.backend.requests)
     head = b"POST /api/chat HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % ((64 << 20) + 1)
-    refused = await stage.ask(head)
+    refused = await stage.router.send(head)
     assert refused.status == 413
     assert "larger than 67108864 bytes" in refused.json()["error"]
     assert len(stage.backend.requests) == before
@@ -265,8 +261,7 @@ async def test_connection_is_used_again_after_a_whole_answer(stage: Stage) -> No
     async with wire.connected(stage.router.port) as (reader, writer):
         for number in range(50):
             writer.write(wire.post("/api/embed", {"model": "m", "input": str(number)}))
-            answer = await wire.read_head(reader)
-            await wire.read_body(reader, answer, until_eof=False)
+            answer = await wire.read_answer(reader)
             assert (answer.status, answer.body) == (200, b"{}")
     assert [r.json()["input"] for r in stage.backend.requests] == [str(n) for n in range(50)]
     # One for the requests; probes have at most one of their own.

@@ -27,10 +27,7 @@ _ASK = [{"role": "user", "content": "hello"}]
 
 async def test_chat_embed_and_status(tmp_path: Path) -> None:
     with ollama.running(models=["qwen2.5:7b", "qwen3-embedding:8b"]) as fake:
-        async with (
-            process.running(tmp_path, [process.spec("g", fake.url)]) as router,
-            router.http() as http,
-        ):
+        async with process.running(tmp_path, [process.spec("g", fake.url)]) as router, router.http() as http:
             door = client.Client(router.url + "/", http)
             text = await door.chat("qwen2.5:7b", _ASK, Priority.P0, num_ctx=8192)
             assert text
@@ -72,8 +69,7 @@ async def test_texts_whose_runner_ended_are_embedded_later(tmp_path: Path) -> No
     """Ollama answers 400 then, which otherwise is the request's own fault."""
     with ollama.running(models=["qwen3-embedding:8b"]) as fake:
         fake.set_faults([{"match": {"path": "/api/embed"}, "nth": 1, "crash": {}}])
-        async with process.running(tmp_path, [process.spec("g", fake.url)]) as router, router.http() as http:
-            door = client.Client(router.url, http)
+        async with process.running(tmp_path, [process.spec("g", fake.url)]) as router, router.door() as door:
             with pytest.raises(client.Unavailable, match="HTTP 400: do embedding request: "):
                 await door.embed("qwen3-embedding:8b", ["one"], Priority.P3)
             assert len(await door.embed("qwen3-embedding:8b", ["one"], Priority.P3)) == 1
@@ -81,11 +77,7 @@ async def test_texts_whose_runner_ended_are_embedded_later(tmp_path: Path) -> No
 
 async def test_wrong_model_is_permanent_and_named(tmp_path: Path) -> None:
     with ollama.running(models=["qwen2.5:7b"]) as fake:
-        async with (
-            process.running(tmp_path, [process.spec("g", fake.url)]) as router,
-            httpx.AsyncClient(verify=False) as http,
-        ):
-            door = client.Client(router.url, http)
+        async with process.running(tmp_path, [process.spec("g", fake.url)]) as router, router.door() as door:
             with pytest.raises(client.Rejected, match="'qwen9:1b'") as caught:
                 await door.chat("qwen9:1b", _ASK, Priority.P0)
             assert isinstance(caught.value, errors.Permanent)
@@ -101,17 +93,7 @@ async def test_busy_and_broken_are_operational(tmp_path: Path) -> None:
         wire.chunked_head() + wire.chunk(b'{"message":{"content":"half"},"done":false}\n'),
         wire.chunked_head() + wire.chunk(b"<html>\n") + wire.chunk(b""),
     ]
-
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(answers[len(backend.requests) - 1])
-        await writer.drain()
-
-    async with (
-        wire.backend(script) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
-        httpx.AsyncClient(verify=False) as http,
-    ):
-        door = client.Client(router.url, http)
+    async with process.before(tmp_path, wire.in_turn(*answers)) as (router, _), router.door() as door:
         raised = []
         for _ in answers:
             with pytest.raises(client.Unavailable) as caught:
@@ -152,17 +134,8 @@ async def test_what_engines_do_beside_the_simulation(tmp_path: Path) -> None:
         _lines({"message": {"content": "ok"}}, _DONE),
     ]
 
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(answers[len(backend.requests) - 1])
-        await writer.drain()
-
     tool = {"type": "function", "function": {"name": "find", "parameters": {"type": "object", "properties": {}}}}
-    async with (
-        wire.backend(script) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
-        httpx.AsyncClient(verify=False) as http,
-    ):
-        door = client.Client(router.url, http)
+    async with process.before(tmp_path, wire.in_turn(*answers)) as (router, backend), router.door() as door:
         ended = await door.converse("m", _ASK, Priority.P3)
         assert (ended.text, ended.cut, ended.endless) == ("half", True, True)
         blank = await door.converse("m", _ASK, Priority.P3)
@@ -197,15 +170,8 @@ async def test_nobody_there_is_operational_and_a_bad_address_is_not() -> None:
 
 
 async def test_a_cancelled_call_hangs_up(tmp_path: Path) -> None:
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-
-    async with (
-        wire.backend(script) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
-        httpx.AsyncClient(verify=False) as http,
-    ):
-        call = asyncio.create_task(client.Client(router.url, http).chat("m", _ASK, Priority.P0))
+    async with process.before(tmp_path, wire.silent) as (router, _), router.door() as door:
+        call = asyncio.create_task(door.chat("m", _ASK, Priority.P0))
         await router.until(lambda s: s["backends"][0]["inFlight"] == 1)
         call.cancel()
         await router.until(lambda s: s["backends"][0]["inFlight"] == 0)
@@ -216,11 +182,8 @@ async def test_a_cancelled_call_hangs_up(tmp_path: Path) -> None:
 async def test_a_gpu_is_reserved_renewed_refused_to_others_and_given_back(tmp_path: Path) -> None:
     sets = process.model_set({"name": "qwen2.5:7b"})
     with ollama.running(models=["qwen2.5:7b"]) as fake:
-        async with (
-            process.running(tmp_path, [process.spec("g", fake.url, modelSets=sets)]) as router,
-            httpx.AsyncClient(verify=False) as http,
-        ):
-            door = client.Client(router.url, http)
+        specs = [process.spec("g", fake.url, modelSets=sets)]
+        async with process.running(tmp_path, specs) as router, router.door() as door:
             first = await door.announce("operator", "qwen2.5:7b")
             assert (first.backend, first.model_set) == ("g", "set")
             assert (await door.announce("operator", lease_id=first.lease_id)).lease_id == first.lease_id

@@ -1,7 +1,8 @@
-"""Ordinary clients work through the router as they are: asked here and at the server itself, they hear the same."""
+"""Through the router or directly, all hear the same: ordinary clients as they are, and two thousand mixed requests."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import ollama
 import openai
 import pytest
 
+from bench.router import identity
 from tests.fakes.ollama import process as simulator
 from tests.router import process
 
@@ -92,3 +94,23 @@ async def test_langchain_ollama(router: process.Router, server: simulator.Fake) 
     through, direct = await answers(router.url), await answers(server.url)
     assert through == direct
     assert through[0]
+
+
+async def test_answers_and_requests_are_identical(tmp_path: Path) -> None:
+    """bench/router runs 100,000."""
+    backend = identity.Backend(2000)
+    server = await asyncio.start_server(backend.accept, "127.0.0.1", 0, limit=1 << 24)
+    port = server.sockets[0].getsockname()[1]
+    try:
+        specs = [process.spec("b", f"http://127.0.0.1:{port}")]
+        async with process.running(tmp_path, specs, extra_paths='["/api/experimental"]') as router:
+            assert await identity.compare(router.port, port, range(2000)) == []
+            assert set(backend.bodies.values()) == {2}
+            # Errors of every kind were among them, and none of them counted against what works.
+            await router.until(
+                lambda s: s["backends"][0]["circuit"] != "Open" and not s["backends"][0]["modelsFailing"]
+            )
+            assert await router.metric('jervis_router_backend_failures_total{backend="b",phase="first_byte"}') == 0
+    finally:
+        server.close()
+        await backend.close()

@@ -8,7 +8,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import httpx
 import orjson
 import pytest
 
@@ -30,7 +29,7 @@ def _spec(name: str, url: str, **more: Any) -> dict[str, Any]:
 
 def _ask(router: process.Router, path: str = _CHAT, model: str = "m", level: str = "", **more: Any) -> Any:
     headers = [("X-Ollama-Priority", level)] if level else []
-    return wire.ask(router.port, wire.post(path, {"model": model, "messages": _SAID, **more}, headers))
+    return router.post(path, {"model": model, "messages": _SAID, **more}, headers)
 
 
 def _by(answer: wire.Message) -> tuple[int, str | None]:
@@ -40,7 +39,7 @@ def _by(answer: wire.Message) -> tuple[int, str | None]:
 async def test_v1_passes_byte_for_byte_and_its_tokens_are_counted(tmp_path: Path) -> None:
     async with openai.running() as vllm, process.running(tmp_path, [_spec("v", vllm.url)]) as router:
         body = b'{"model": "m",  "stream": true, "keep_alive": 0, "stream_options": {"include_usage": true}}'
-        streamed = await wire.ask(router.port, wire.request("POST", _CHAT, body))
+        streamed = await router.send(wire.request("POST", _CHAT, body))
         assert (_by(streamed), streamed.clean) == ((200, "v"), True)
         assert streamed.body.endswith(b"data: [DONE]\n\n")
         assert vllm.requests == [(_CHAT, body)]
@@ -57,8 +56,7 @@ async def test_reranking_takes_a_slot_of_a_server_that_can(tmp_path: Path) -> No
     async with openai.running() as plain, openai.running() as ranks:
         ranks.paths.add("/v1/rerank")
         specs = [_spec("a", plain.url), _spec("b", ranks.url)]
-        async with process.running(tmp_path, specs) as router, httpx.AsyncClient(trust_env=False, verify=False) as http:
-            door = client.Client(router.url, http)
+        async with process.running(tmp_path, specs) as router, router.door() as door:
             for _ in range(2):
                 judged = await door.rerank("m", "which is longest?", ["one", "three", "be"], priority.Priority.P1)
                 assert judged == [3.0, 5.0, 2.0]
@@ -73,11 +71,7 @@ async def test_the_client_embeds_with_a_model_that_has_the_v1_api_alone(tmp_path
     with ollama.running(models=["all-minilm:latest"]) as gpu:
         async with openai.running(["Org/e5"]) as vllm:
             specs = [process.spec("g", gpu.url), _spec("v", vllm.url)]
-            async with (
-                process.running(tmp_path, specs) as router,
-                httpx.AsyncClient(trust_env=False, verify=False) as http,
-            ):
-                asked = client.Client(router.url, http)
+            async with process.running(tmp_path, specs) as router, router.door() as asked:
                 vllm.window = 5
                 assert await asked.embed("Org/e5", ["one", "three", "be"], priority.Priority.P3) == [
                     [3.0, 1.0], [5.0, 1.0], [2.0, 1.0],
@@ -101,11 +95,8 @@ async def test_the_client_embeds_with_a_model_that_has_the_v1_api_alone(tmp_path
 async def test_the_window_of_a_model_of_a_v1_server_is_what_it_lists(tmp_path: Path) -> None:
     async with openai.running(["Org/e5"]) as vllm:
         vllm.window = 512
-        async with (
-            process.running(tmp_path, [_spec("v", vllm.url)]) as router,
-            httpx.AsyncClient(trust_env=False, verify=False) as http,
-        ):
-            assert await client.Client(router.url, http).window("Org/e5", priority.Priority.P3) == 512
+        async with process.running(tmp_path, [_spec("v", vllm.url)]) as router, router.door() as door:
+            assert await door.window("Org/e5", priority.Priority.P3) == 512
 
 
 async def test_api_never_goes_there_and_says_why(tmp_path: Path) -> None:
@@ -116,15 +107,11 @@ async def test_api_never_goes_there_and_says_why(tmp_path: Path) -> None:
             assert "/v1/chat/completions" in answer.json()["error"]
             assert answer.header("X-Ollama-Router-Reason") == "OtherApi"
         assert vllm.requests == []
-        assert (await _get(router, "/api/tags")).json() == {"models": []}
-        assert (await _get(router, "/api/version")).json() == {"version": "0.0.0"}
-        said = (await _get(router, "/router/explain?model=m")).json()
+        assert (await router.get("/api/tags")).json() == {"models": []}
+        assert (await router.get("/api/version")).json() == {"version": "0.0.0"}
+        said = (await router.get("/router/explain?model=m")).json()
         assert (said["verdict"], "OpenAI" in said["candidates"][0]["why"]) == ("Refuse", True)
-        assert (await _get(router, "/router/explain?model=m&api=v1")).json()["verdict"] == "Dispatch"
-
-
-def _get(router: process.Router, path: str) -> Any:
-    return wire.ask(router.port, wire.request("GET", path))
+        assert (await router.get("/router/explain?model=m&api=v1")).json()["verdict"] == "Dispatch"
 
 
 async def test_lists_of_a_mixed_pool(tmp_path: Path) -> None:
@@ -132,14 +119,14 @@ async def test_lists_of_a_mixed_pool(tmp_path: Path) -> None:
         async with openai.running(["m", "Org/Other-7B"]) as vllm:
             specs = [process.spec("g", gpu.url), _spec("v", vllm.url)]
             async with process.running(tmp_path, specs) as router:
-                tags = (await _get(router, "/api/tags")).json()["models"]
+                tags = (await router.get("/api/tags")).json()["models"]
                 assert {one["name"] for one in tags} == {"m:latest", "only:1b"}
-                listed = {one["id"]: one for one in (await _get(router, "/v1/models")).json()["data"]}
+                listed = {one["id"]: one for one in (await router.get("/v1/models")).json()["data"]}
                 assert listed.keys() == {"m:latest", "only:1b", "Org/Other-7B"}
                 assert listed["Org/Other-7B"]["max_model_len"] == 4096
-                one = await _get(router, "/v1/models/Org/Other-7B")
+                one = await router.get("/v1/models/Org/Other-7B")
                 assert (one.status, one.json()["owned_by"]) == (200, "vllm")
-                assert _by(await _get(router, "/v1/models/m")) == (200, "g")
+                assert _by(await router.get("/v1/models/m")) == (200, "g")
 
 
 def test_a_record_that_could_not_be_written_again_is_left_out_of_the_lists() -> None:
@@ -151,7 +138,7 @@ async def test_a_model_in_a_field_that_only_go_takes_for_it_stays_with_ollama(tm
     async with openai.running(["m"]) as vllm, process.running(tmp_path, [_spec("v", vllm.url)]) as router:
         for size in (1, 200_000):
             body = {"Model": "m", "messages": [{"role": "user", "content": "x" * size}]}
-            answer = await wire.ask(router.port, wire.post(_CHAT, body))
+            answer = await router.post(_CHAT, body)
             assert (answer.status, answer.header("X-Ollama-Router-Reason")) == (400, "OtherApi")
 
 
@@ -175,13 +162,8 @@ async def test_v1_goes_from_one_engine_to_the_other_when_one_is_lost(tmp_path: P
 async def test_of_one_model_api_waits_for_ollama_while_v1_takes_the_free_server(tmp_path: Path) -> None:
     """A request by /api stands before one by /v1 and does not hold it up."""
 
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        await gate.wait()
-        writer.write(wire.plain(b"{}"))
-        return True
-
     gate = asyncio.Event()
-    async with wire.backend(script, ["m:latest"]) as gpu, openai.running() as vllm:
+    async with wire.backend(wire.gated(gate), ["m:latest"]) as gpu, openai.running() as vllm:
         specs = [process.spec("g", gpu.url) | {"numParallel": 1}, _spec("v", vllm.url)]
         async with process.running(tmp_path, specs) as router:
             vllm.hold()
@@ -202,25 +184,11 @@ async def test_a_p0_takes_the_slot_by_closing_the_connection(tmp_path: Path) -> 
     async with openai.running() as vllm, process.running(tmp_path, [_spec("v", vllm.url)]) as router:
         vllm.hold()
         background = asyncio.create_task(_ask(router, level="3"))
-        await waiting.eventually(_asked(vllm), good=bool)
+        await waiting.eventually(lambda: vllm.requests)
         urgent = asyncio.create_task(_ask(router, level="0"))
-        await waiting.eventually(_hung_up(vllm), good=bool)
+        await waiting.eventually(lambda: vllm.hung_up)
         vllm.go()
         assert [_by(await task) for task in (urgent, background)] == [(200, "v")] * 2
-
-
-def _asked(vllm: openai.Server) -> Any:
-    async def look() -> int:
-        return len(vllm.requests)
-
-    return look
-
-
-def _hung_up(vllm: openai.Server) -> Any:
-    async def look() -> int:
-        return vllm.hung_up
-
-    return look
 
 
 @pytest.mark.parametrize(
@@ -249,11 +217,7 @@ async def test_what_it_cannot_another_does(tmp_path: Path, failure: openai.Failu
 async def test_a_path_that_it_lacks_is_asked_elsewhere_without_end(tmp_path: Path) -> None:
     """It costs no budget: which paths a server has differs from one to the next."""
 
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        writer.write(wire.plain(b"{}"))
-        return True
-
-    async with wire.backend(script, ["m:latest"]) as gpu, openai.running() as vllm:
+    async with wire.backend(wire.answering(), ["m:latest"]) as gpu, openai.running() as vllm:
         specs = [process.spec("z", gpu.url), _spec("a", vllm.url)]
         async with process.running(tmp_path, specs) as router:
             assert [_by(await _ask(router, "/v1/responses")) for _ in range(40)] == [(200, "z")] * 40
@@ -276,13 +240,13 @@ async def test_a_set_says_what_is_served_and_how_urgent_it_is(tmp_path: Path) ->
         async with process.running(tmp_path, [_spec("v", vllm.url, modelSets=sets)]) as router:
             assert (await router.backend("v"))["models"] == ["m:latest"]
             assert (await _ask(router, model="n")).status == 404
-            said = (await _get(router, "/router/explain?model=m&api=v1")).json()
+            said = (await router.get("/router/explain?model=m&api=v1")).json()
             assert (said["priority"], said["verdict"]) == ("P3", "Dispatch")
 
 
 async def test_it_is_never_reserved(tmp_path: Path) -> None:
     async with openai.running() as vllm, process.running(tmp_path, [_spec("v", vllm.url)]) as router:
-        answer = await wire.ask(router.port, wire.post("/router/announce", {"owner": "job", "model": "m"}))
+        answer = await router.post("/router/announce", {"owner": "job", "model": "m"})
         assert answer.status == 503, answer.body
 
 

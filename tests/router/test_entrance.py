@@ -19,131 +19,97 @@ _EMBED = {"model": "m", "input": "x"}
 
 
 def _tokens(directory: Path) -> str:
-    path = directory / "tokens.json"
-    path.write_text(
-        json.dumps(
-            [
-                {"name": "person", "token": _PERSON, "ceiling": "P2"},
-                {"name": "admin", "token": _ADMIN, "admin": True},
-            ]
-        )
-    )
-    return str(path)
-
-
-def _bearer(token: str) -> list[tuple[str, str]]:
-    return [("Authorization", f"Bearer {token}")]
-
-
-async def _echo(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-    writer.write(wire.plain(b"{}"))
-    return True
+    person, admin = {"name": "person", "token": _PERSON, "ceiling": "P2"}, {"name": "admin", "token": _ADMIN}
+    return process.tokens(directory, person, {**admin, "admin": True})
 
 
 async def test_with_tokens_everybody_says_who_they_are(tmp_path: Path) -> None:
-    async with (
-        wire.backend(_echo) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)], tokens_file=_tokens(tmp_path)) as router,
-    ):
+    async with process.before(tmp_path, wire.answering(), tokens_file=_tokens(tmp_path)) as (router, backend):
         raw = wire.post("/api/embed", _EMBED)
-        nobody = await wire.ask(router.port, raw)
+        nobody = await router.send(raw)
         assert (nobody.status, nobody.header("WWW-Authenticate")) == (401, 'Bearer realm="jervis"')
         assert "Authorization: Bearer" in nobody.json()["error"]
-        wrong = await wire.ask(router.port, wire.post("/v1/embeddings", _EMBED, _bearer("x" * 20)))
+        wrong = await router.post("/v1/embeddings", _EMBED, wire.bearer("x" * 20))
         assert (wrong.status, wrong.json()["error"]["type"]) == (401, "authentication_error")
-        lists = [(await wire.ask(router.port, wire.request("GET", p))).status for p in ("/api/tags", "/router/status")]
+        lists = [(await router.get(p)).status for p in ("/api/tags", "/router/status")]
         assert lists == [401, 401]
-        free = [(await wire.ask(router.port, wire.request("GET", p))).status for p in ("/", "/healthz", "/metrics")]
+        free = [(await router.get(p)).status for p in ("/", "/healthz", "/metrics")]
         assert free == [200, 200, 200]
         assert not backend.requests
-        for headers in (_bearer(_PERSON), [("x-api-key", _PERSON)]):
-            assert (await wire.ask(router.port, wire.post("/api/embed", _EMBED, headers))).status == 200
+        for headers in (wire.bearer(_PERSON), [("x-api-key", _PERSON)]):
+            assert (await router.post("/api/embed", _EMBED, headers)).status == 200
         # The token opened the router; no backend gets to see it.
         assert [(r.header("Authorization"), r.header("x-api-key")) for r in backend.requests] == [(None, None)] * 2
         assert await router.metric('jervis_router_unauthorized_total{status="401"}') == 4
 
 
 async def test_a_body_is_not_even_read_without_a_token(tmp_path: Path) -> None:
-    async with (
-        wire.backend(_echo) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)], tokens_file=_tokens(tmp_path)) as router,
-    ):
+    async with process.before(tmp_path, wire.answering(), tokens_file=_tokens(tmp_path)) as (router, _):
         head = b"POST /api/chat HTTP/1.1\r\nHost: x\r\nContent-Length: 60000000\r\n\r\n"
-        assert (await wire.ask(router.port, head)).status == 401
+        assert (await router.send(head)).status == 401
 
 
 async def test_ceiling_of_a_token_lowers_the_claim(tmp_path: Path) -> None:
-    async with (
-        wire.backend(_echo) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)], tokens_file=_tokens(tmp_path)) as router,
-    ):
+    async with process.before(tmp_path, wire.answering(), tokens_file=_tokens(tmp_path)) as (router, _):
         for token in (_PERSON, _ADMIN):
-            raw = wire.post("/api/embed", _EMBED, [*_bearer(token), ("X-Ollama-Priority", "0")])
-            assert (await wire.ask(router.port, raw)).status == 200
+            raw = wire.post("/api/embed", _EMBED, [*wire.bearer(token), ("X-Ollama-Priority", "0")])
+            assert (await router.send(raw)).status == 200
         sample = 'jervis_router_requests_total{backend="raw",model="m:latest",priority="%s"}'
         assert [await router.metric(sample % level) for level in ("P0", "P2")] == [1, 1]
         assert await router.metric('jervis_router_priority_clamped_total{asked="P0",given="P2"}') == 1
 
 
 async def test_administration_needs_an_administrator_and_one_backend(tmp_path: Path) -> None:
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        writer.write(wire.chunked_head() + wire.chunk(b'{"status":"success"}\n') + wire.chunk(b""))
-        return True
+    async with process.before_two(
+        tmp_path,
+        wire.answering(wire.chunked_head() + wire.chunk(b'{"status":"success"}\n') + wire.chunk(b"")),
+        wire.answering(wire.chunked_head() + wire.chunk(b'{"status":"success"}\n') + wire.chunk(b"")),
+        tokens_file=_tokens(tmp_path),
+    ) as (router, a, b):
 
-    async with wire.backend(script) as a, wire.backend(script) as b:
-        specs = [process.spec("a", a.url), process.spec("b", b.url)]
-        async with process.running(tmp_path, specs, tokens_file=_tokens(tmp_path)) as router:
+        async def pull(*headers: tuple[str, str]) -> wire.Message:
+            return await router.post("/api/pull", {"model": "new"}, headers)
 
-            async def pull(*headers: tuple[str, str]) -> wire.Message:
-                return await wire.ask(router.port, wire.post("/api/pull", {"model": "new"}, headers))
-
-            assert (await pull()).status == 401
-            assert (await pull(*_bearer(_PERSON), ("X-Ollama-Router-Backend", "a"))).status == 403
-            unnamed = await pull(*_bearer(_ADMIN))
-            assert (unnamed.status, unnamed.json()["error"].endswith("one of: a, b")) == (400, True)
-            done = await pull(*_bearer(_ADMIN), ("X-Ollama-Router-Backend", "b"))
-            assert (done.status, done.body) == (200, b'{"status":"success"}\n')
-            assert (len(a.requests), len(b.requests)) == (0, 1)
-            assert b.requests[0].header("X-Ollama-Router-Backend") is None
-            assert [x["inFlight"] for x in (await router.status_with(_ADMIN))["backends"]] == [0, 0]
+        assert (await pull()).status == 401
+        assert (await pull(*wire.bearer(_PERSON), ("X-Ollama-Router-Backend", "a"))).status == 403
+        unnamed = await pull(*wire.bearer(_ADMIN))
+        assert (unnamed.status, unnamed.json()["error"].endswith("one of: a, b")) == (400, True)
+        done = await pull(*wire.bearer(_ADMIN), ("X-Ollama-Router-Backend", "b"))
+        assert (done.status, done.body) == (200, b'{"status":"success"}\n')
+        assert (len(a.requests), len(b.requests)) == (0, 1)
+        assert b.requests[0].header("X-Ollama-Router-Backend") is None
+        assert [x["inFlight"] for x in (await router.status_with(_ADMIN))["backends"]] == [0, 0]
 
 
 async def test_without_tokens_nobody_is_an_administrator(tmp_path: Path) -> None:
-    async with (
-        wire.backend(_echo) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
-    ):
+    async with process.before(tmp_path, wire.answering()) as (router, backend):
         raw = wire.request("DELETE", "/api/delete", b'{"model":"m"}', [("X-Ollama-Router-Backend", "raw")])
-        assert (await wire.ask(router.port, raw)).status == 403
+        assert (await router.send(raw)).status == 403
         assert not backend.requests
 
 
 async def test_where_tokens_are_optional_a_wrong_one_is_still_refused(tmp_path: Path) -> None:
-    async with wire.backend(_echo) as backend:
-        specs = [process.spec("raw", backend.url)]
-        async with process.running(tmp_path, specs, tokens_file=_tokens(tmp_path), token_required="false") as router:
+    opened = process.before(tmp_path, wire.answering(), tokens_file=_tokens(tmp_path), token_required="false")
+    async with opened as (router, _):
 
-            async def ask(path: str, *headers: tuple[str, str]) -> int:
-                return (await wire.ask(router.port, wire.post(path, _EMBED, headers))).status
+        async def ask(path: str, *headers: tuple[str, str]) -> int:
+            return (await router.post(path, _EMBED, headers)).status
 
-            assert [await ask("/api/embed"), await ask("/api/embed", *_bearer("w" * 20))] == [200, 401]
-            target = ("X-Ollama-Router-Backend", "raw")
-            assert [await ask("/api/pull", target), await ask("/api/pull", target, *_bearer(_ADMIN))] == [403, 200]
+        assert [await ask("/api/embed"), await ask("/api/embed", *wire.bearer("w" * 20))] == [200, 401]
+        target = ("X-Ollama-Router-Backend", "raw")
+        assert [await ask("/api/pull", target), await ask("/api/pull", target, *wire.bearer(_ADMIN))] == [403, 200]
 
 
 async def test_tokens_are_read_again_when_the_file_changes(tmp_path: Path) -> None:
-    async with (
-        wire.backend(_echo) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)], tokens_file=_tokens(tmp_path)) as router,
-    ):
+    async with process.before(tmp_path, wire.answering(), tokens_file=_tokens(tmp_path)) as (router, _):
         fresh = "fresh-token-0123456789"
         (tmp_path / "tokens.json").write_text(json.dumps([{"name": "fresh", "token": fresh}]))
 
         async def status() -> int:
-            return (await wire.ask(router.port, wire.post("/api/embed", _EMBED, _bearer(fresh)))).status
+            return (await router.post("/api/embed", _EMBED, wire.bearer(fresh))).status
 
         assert await waiting.eventually(status, good=lambda code: code == 200) == 200
-        assert (await wire.ask(router.port, wire.post("/api/embed", _EMBED, _bearer(_PERSON)))).status == 401
+        assert (await router.post("/api/embed", _EMBED, wire.bearer(_PERSON))).status == 401
 
 
 @pytest.mark.parametrize("text", ["{", '[{"name":"a"}]', '[{"name":"a","token":"short"}]', "null"])
@@ -162,30 +128,26 @@ async def test_a_backend_behind_authentication_gets_its_own_token(tmp_path: Path
     (tmp_path / "gpu-secret" / "token").write_text("another-token\n")
     (tmp_path / "gpu-secret" / key).write_text("backend-token\n")
     reference = {"name": "gpu-secret"} if key == "token" else {"name": "gpu-secret", "key": key}
-    async with wire.backend(_echo) as backend:
-        specs = [process.spec("raw", backend.url, secretRef=reference)]
-        async with process.running(tmp_path, specs, secrets_dir=str(tmp_path)) as router:
+    opened = process.before(tmp_path, wire.answering(), spec={"secretRef": reference}, secrets_dir=str(tmp_path))
+    async with opened as (router, backend):
 
-            async def seen() -> Any:
-                await wire.ask(router.port, wire.post("/api/embed", _EMBED, _bearer("of-the-client")))
-                return backend.requests[-1].header("Authorization")
+        async def seen() -> Any:
+            await router.post("/api/embed", _EMBED, wire.bearer("of-the-client"))
+            return backend.requests[-1].header("Authorization")
 
-            assert await waiting.eventually(seen, good=lambda value: value == "Bearer backend-token")
+        assert await waiting.eventually(seen, good=lambda value: value == "Bearer backend-token")
 
 
 async def test_background_mode_is_no_user_activity_and_stays_here(tmp_path: Path) -> None:
-    async with (
-        wire.backend(_echo) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
-    ):
+    async with process.before(tmp_path, wire.answering()) as (router, backend):
         urgent = ("X-Ollama-Priority", "0")
-        await wire.ask(router.port, wire.post("/api/embed", _EMBED, [urgent, ("X-Jervis-Mode", "Background")]))
+        await router.post("/api/embed", _EMBED, [urgent, ("X-Jervis-Mode", "Background")])
         status = await router.status()
         assert status["lastUserP0"] is None
         assert status["lastP0"].endswith("Z")
         assert backend.requests[-1].header("X-Jervis-Mode") is None
         assert status["backends"][0]["lastUserP0"] is None
-        await wire.ask(router.port, wire.post("/api/embed", _EMBED, [urgent, ("X-Jervis-Mode", "Foreground")]))
+        await router.post("/api/embed", _EMBED, [urgent, ("X-Jervis-Mode", "Foreground")])
         # The document is shared for a while by those who ask for it.
         status = await router.until(lambda document: document["lastUserP0"] is not None)
         assert status["lastUserP0"].endswith("Z")
@@ -208,31 +170,22 @@ async def test_background_mode_is_no_user_activity_and_stays_here(tmp_path: Path
 async def test_what_is_not_a_proper_request_is_refused_and_the_connection_ends(
     tmp_path: Path, raw: bytes, status: int
 ) -> None:
-    async with (
-        wire.backend(_echo) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
-    ):
-        answer = await wire.ask(router.port, raw)
+    async with process.before(tmp_path, wire.answering()) as (router, backend):
+        answer = await router.send(raw)
         assert (answer.status, answer.header("Connection")) == (status, "close")
         assert not backend.requests
 
 
 async def test_requests_sent_ahead_are_answered_in_order(tmp_path: Path) -> None:
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        writer.write(wire.plain(message.body))
-        return True
-
     async with (
-        wire.backend(script) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
+        process.before(tmp_path, wire.echo) as (router, backend),
         wire.connected(router.port) as (reader, writer),
     ):
         bodies = [{"model": "m", "input": "x" * n} for n in (1, 60_000, 3, 4)]
         writer.write(b"".join(wire.post("/api/embed", body) for body in bodies))
         answers = []
         for _ in bodies:
-            answer = await wire.read_head(reader)
-            await wire.read_body(reader, answer, until_eof=False)
+            answer = await wire.read_answer(reader)
             answers.append(answer.json())
         assert answers == bodies
         assert [r.json() for r in backend.requests] == bodies
@@ -240,23 +193,20 @@ async def test_requests_sent_ahead_are_answered_in_order(tmp_path: Path) -> None
 
 async def test_an_offer_of_another_protocol_is_ignored(tmp_path: Path) -> None:
     async with (
-        wire.backend(_echo) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
+        process.before(tmp_path, wire.answering()) as (router, backend),
         wire.connected(router.port) as (reader, writer),
     ):
         offer = [("Connection", "Upgrade, HTTP2-Settings"), ("Upgrade", "h2c"), ("HTTP2-Settings", "AAMAAABk")]
         for _ in range(2):
             writer.write(wire.post("/api/embed", _EMBED, offer))
-            answer = await wire.read_head(reader)
-            await wire.read_body(reader, answer, until_eof=False)
+            answer = await wire.read_answer(reader)
             assert (answer.status, answer.body) == (200, b"{}")
         assert all(r.header("Upgrade") is None and r.header("HTTP2-Settings") is None for r in backend.requests)
 
 
 async def test_a_client_that_sends_slowly_is_cut_off_and_holds_no_slot(tmp_path: Path) -> None:
     async with (
-        wire.backend(_echo) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)], client_read_seconds="0.4") as router,
+        process.before(tmp_path, wire.answering(), client_read_seconds="0.4") as (router, backend),
         wire.connected(router.port) as (reader, writer),
     ):
         writer.write(b"POST /api/chat HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
@@ -270,8 +220,7 @@ async def test_a_client_that_sends_slowly_is_cut_off_and_holds_no_slot(tmp_path:
 
 async def test_the_body_of_an_offer_is_never_a_request_of_its_own(tmp_path: Path) -> None:
     async with (
-        wire.backend(_echo) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
+        process.before(tmp_path, wire.answering()) as (router, backend),
         wire.connected(router.port) as (reader, writer),
     ):
         inner = b"POST /api/embed HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
@@ -281,13 +230,12 @@ async def test_the_body_of_an_offer_is_never_a_request_of_its_own(tmp_path: Path
             await writer.drain()
             await asyncio.sleep(0)
             writer.write(raw[at:])
-            answer = await wire.read_head(reader)
-            await wire.read_body(reader, answer, until_eof=False)
+            answer = await wire.read_answer(reader)
             assert answer.status == 200
         assert [r.body for r in backend.requests] == [inner] * 4
         offer = b"Connection: Upgrade\r\nUpgrade: x\r\nTransfer-Encoding: chunked\r\n\r\n"
         chunks = b"POST /api/chat HTTP/1.1\r\nHost: x\r\n" + offer
-        assert (await wire.ask(router.port, chunks + wire.chunk(inner) + wire.chunk(b""))).status == 400
+        assert (await router.send(chunks + wire.chunk(inner) + wire.chunk(b""))).status == 400
 
 
 async def test_answers_are_kept_believed_while_nobody_can_be_asked_and_asked_once() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import weakref
 from collections.abc import AsyncIterator, Iterator
@@ -36,21 +35,13 @@ async def _http(request: pytest.FixtureRequest) -> AsyncIterator[httpx.AsyncClie
         yield made
 
 
-def _answering(raw: bytes) -> wire.Script:
-    async def play(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        writer.write(raw)
-        return True
-
-    return play
-
-
 def _left() -> list[httpx.Response]:
     # By its type: to ask a proxy of `weakref` for its class raises ReferenceError where what it stood for is gone.
     return [thing for thing in gc.get_objects() if issubclass(type(thing), httpx.Response)]
 
 
 async def test_of_the_routers_door(http: httpx.AsyncClient) -> None:
-    async with wire.backend(_answering(wire.plain(b'{"embeddings":[[1.0]]}'))) as server:
+    async with wire.backend(wire.answering(wire.plain(b'{"embeddings":[[1.0]]}'))) as server:
         door = client.Client(server.url, http)
         for _ in range(_CALLS):
             await door.embed("m", ["a long text"], Priority.P3)
@@ -58,7 +49,7 @@ async def test_of_the_routers_door(http: httpx.AsyncClient) -> None:
 
 
 async def test_of_the_knowledge_bases_door(http: httpx.AsyncClient) -> None:
-    async with wire.backend(_answering(wire.plain(b"{}"))) as server:
+    async with wire.backend(wire.answering()) as server:
         door = transport.Transport(server.url, http)
         for _ in range(_CALLS):
             await door.send("POST", "/api/v1/ingest", content=b"a long text")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import json
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -71,6 +70,13 @@ class Routers:
             await asyncio.gather(task, return_exceptions=True)
             await candidate.leave()
 
+    @asynccontextmanager
+    async def leading(self, name: str, terms: lease.Terms = _TERMS) -> AsyncIterator[ha.Candidate]:
+        """The first one, which has been told that it leads."""
+        async with self.running(name, terms) as candidate:
+            await self.until((name, True))
+            yield candidate
+
     async def holder(self) -> str:
         """Who has the Lease, or what the test says of it."""
         if self.answers:
@@ -119,36 +125,32 @@ class Routers:
 
 async def test_who_leaves_hands_over_at_once() -> None:
     routers = Routers()
-    async with routers.running("one") as one:
-        await routers.until(("one", True))
-        async with routers.running("two") as two:
-            await one.leave()
-            assert not one.active
-            await routers.until(("one", True), ("one", False), ("two", True))
-            assert two.active
-            assert await one.successor() == "two:1"
-            assert routers.store.record is not None
-            assert routers.store.record.transitions == 2
-            with pytest.raises(lease.Fenced):
-                one.check()
+    async with routers.leading("one") as one, routers.running("two") as two:
+        await one.leave()
+        assert not one.active
+        await routers.until(("one", True), ("one", False), ("two", True))
+        assert two.active
+        assert await one.successor() == "two:1"
+        assert routers.store.record is not None
+        assert routers.store.record.transitions == 2
+        with pytest.raises(lease.Fenced):
+            one.check()
 
 
 async def test_who_cannot_renew_steps_down_and_competes_again() -> None:
     routers = Routers()
-    async with routers.running("one") as one:
-        await routers.until(("one", True))
-        async with routers.running("two") as two:
-            routers.ways["one"].cut = True
-            routers.clock.now += _TERMS.duration - _TERMS.margin
-            assert not one.active
-            await routers.until(("one", True), ("one", False))
-            await routers.looks("two")
-            routers.clock.now += _TERMS.duration
-            await routers.until(("one", True), ("one", False), ("two", True))
-            assert await one.successor() == "two:1"
-            routers.ways["one"].cut = False
-            await two.leave()
-            await routers.until(("one", True), ("one", False), ("two", True), ("two", False), ("one", True))
+    async with routers.leading("one") as one, routers.running("two") as two:
+        routers.ways["one"].cut = True
+        routers.clock.now += _TERMS.duration - _TERMS.margin
+        assert not one.active
+        await routers.until(("one", True), ("one", False))
+        await routers.looks("two")
+        routers.clock.now += _TERMS.duration
+        await routers.until(("one", True), ("one", False), ("two", True))
+        assert await one.successor() == "two:1"
+        routers.ways["one"].cut = False
+        await two.leave()
+        await routers.until(("one", True), ("one", False), ("two", True), ("two", False), ("one", True))
 
 
 async def test_who_waits_for_the_apiserver_is_told_when_its_time_is_over() -> None:
@@ -156,8 +158,7 @@ async def test_who_waits_for_the_apiserver_is_told_when_its_time_is_over() -> No
     routers, back = Routers(), threading.Event()
     terms = lease.Terms(duration=0.6, renew_every=0.01, margin=0.1)
     routers.clock = asyncio.get_running_loop().time  # type: ignore[assignment]  # real seconds
-    async with routers.running("one", terms) as one:
-        await routers.until(("one", True))
+    async with routers.leading("one", terms) as one:
         there = threading.Event()
 
         def stuck() -> None:
@@ -177,8 +178,7 @@ async def test_a_renewal_that_was_sent_in_time_and_answered_late_is_noticed() ->
     """The holder's time was over in between; the Lease was never lost, and so there is nothing to win."""
     routers, told = Routers(), threading.Event()
     terms = lease.Terms(duration=0.6, renew_every=0.01, margin=0.1)
-    async with routers.running("one", terms) as one:
-        await routers.until(("one", True))
+    async with routers.leading("one", terms) as one:
         meanwhile = routers.ways["one"].meanwhile
 
         def in_time() -> None:
@@ -226,8 +226,7 @@ async def test_renewals_and_the_handover_do_not_wait_for_the_executor() -> None:
     loop.set_default_executor(executor)
     stuck = loop.run_in_executor(None, busy.wait)
     try:
-        async with routers.running("one") as one:
-            await routers.until(("one", True))
+        async with routers.leading("one") as one:
             await routers.renewals(5)
             await one.leave()
             assert await routers.holder() == ""
@@ -239,8 +238,7 @@ async def test_renewals_and_the_handover_do_not_wait_for_the_executor() -> None:
 
 async def test_a_successor_is_looked_for_once_and_until_the_apiserver_says() -> None:
     routers = Routers()
-    async with routers.running("one") as one:
-        await routers.until(("one", True))
+    async with routers.leading("one") as one:
         await one.leave()
         routers.answers = [errors.Operational("away"), "", "one@one:1", "two@"]
         assert {*await asyncio.gather(one.successor(), one.successor())} == {""}, "it has no address"
@@ -255,18 +253,14 @@ def test_a_takeover_takes_no_longer_than_the_documentation_promises() -> None:
 
 @pytest.mark.apiserver
 async def test_two_processes_one_decides_and_the_other_takes_over(tmp_path: Path, kubeconfig: Path) -> None:
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        writer.write(wire.plain(b"{}"))
-        return True
-
     raw = wire.post("/api/embed", {"model": "m", "input": "x"})
-    async with wire.backend(script) as backend:
+    async with wire.backend(wire.answering()) as backend:
         specs = [process.spec("raw", backend.url)]
         settings_ = {"kubeconfig": str(kubeconfig), "namespace": "default", "lease": "router-test"}
         async with process.running(tmp_path, specs, **settings_) as one:
 
             async def fate(router: process.Router) -> int:
-                return (await wire.ask(router.port, raw)).status
+                return (await router.send(raw)).status
 
             assert await waiting.eventually(lambda: fate(one), good=lambda code: code == 200) == 200
             async with process.running(tmp_path, specs, **settings_) as two:
@@ -274,8 +268,8 @@ async def test_two_processes_one_decides_and_the_other_takes_over(tmp_path: Path
                 async def refused() -> tuple[list[process.Router], wire.Message, list[int]]:
                     # On a busy machine the first one may have lost the Lease meanwhile, and may lose it at any time.
                     roles = await _sorted(one, two)
-                    answer = await wire.ask(roles[1].port, raw)
-                    asked = [await wire.ask(r.port, wire.request("GET", "/activez")) for r in roles]
+                    answer = await roles[1].send(raw)
+                    asked = [await r.get("/activez") for r in roles]
                     return roles, answer, [each.status for each in asked]
 
                 (decides, stands_by), answer, _ = await waiting.eventually(
@@ -295,25 +289,18 @@ async def test_two_processes_one_decides_and_the_other_takes_over(tmp_path: Path
 async def test_whoever_waits_at_a_router_that_leaves_is_served_by_the_next(tmp_path: Path, kubeconfig: Path) -> None:
     gate = asyncio.Event()
 
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        writer.write(wire.chunked_head() + wire.chunk(b'{"done":false}\n'))
-        await gate.wait()
-        writer.write(wire.chunk(b'{"done":true}\n') + wire.chunk(b""))
-        return True
-
     def ask(router: process.Router, number: int) -> asyncio.Task[wire.Message]:
-        headers = [("X-Ollama-Priority", "P1"), ("Authorization", f"Bearer {_TOKEN}"), ("X-Request-Id", "same")]
+        headers = [("X-Ollama-Priority", "P1"), *wire.bearer(_TOKEN), ("X-Request-Id", "same")]
         raw = wire.post("/api/generate", {"model": "m", "prompt": f"{number}"}, headers)
-        return asyncio.create_task(wire.ask(router.port, raw))
+        return asyncio.create_task(router.send(raw))
 
-    tokens = tmp_path / "tokens.json"
-    tokens.write_text(json.dumps([{"name": "alice", "token": _TOKEN, "ceiling": "P2"}]))
+    tokens = process.tokens(tmp_path, {"name": "alice", "token": _TOKEN, "ceiling": "P2"})
     given = {"kubeconfig": str(kubeconfig), "namespace": "default", "lease": "router-leaves", "address": "127.0.0.1"}
-    async with wire.backend(script) as backend:
+    async with wire.backend(wire.pausing(gate)) as backend:
         specs = [process.spec("raw", backend.url, numParallel=1)]
 
         def router() -> AbstractAsyncContextManager[process.Router]:
-            return process.running(tmp_path, specs, port=str(ports.free()), tokens_file=str(tokens), **given)
+            return process.running(tmp_path, specs, port=str(ports.free()), tokens_file=tokens, **given)
 
         async with router() as one, router() as two:
             decides, follows = await _sorted(one, two)
@@ -351,26 +338,18 @@ async def test_whoever_waits_while_the_apiserver_is_away_is_served_when_the_same
 ) -> None:
     gate = asyncio.Event()
 
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        await gate.wait()
-        writer.write(wire.plain(b"{}"))
-        return True
-
     at = urlsplit(kube.configuration(str(kubeconfig)).host)
     with Proxy(at.hostname or "", at.port or 443) as proxy:
         given = {"kubeconfig": str(unwatched.behind(proxy.address, kubeconfig, tmp_path)), "namespace": "default"}
-        async with (
-            wire.backend(script) as backend,
-            process.running(
-                tmp_path, [process.spec("raw", backend.url, numParallel=1)], lease="router-away", **given
-            ) as router,
-        ):
+        async with process.before(
+            tmp_path, wire.gated(gate), spec={"numParallel": 1}, lease="router-away", **given
+        ) as (router, _):
 
             async def active() -> int:
-                return (await wire.ask(router.port, wire.request("GET", "/activez"))).status
+                return (await router.get("/activez")).status
 
             def ask() -> asyncio.Task[wire.Message]:
-                return asyncio.create_task(wire.ask(router.port, wire.post("/api/embed", {"model": "m", "input": "x"})))
+                return asyncio.create_task(router.post("/api/embed", {"model": "m", "input": "x"}))
 
             assert await waiting.eventually(active, good=lambda code: code == 200)
             begun = ask()
@@ -392,7 +371,7 @@ async def _sorted(*routers: process.Router) -> list[process.Router]:
     """The one that decides, then the other."""
 
     async def codes() -> list[int]:
-        asked = [wire.ask(router.port, wire.request("GET", "/activez")) for router in routers]
+        asked = [router.get("/activez") for router in routers]
         return [answer.status for answer in await asyncio.gather(*asked)]
 
     found = await waiting.eventually(codes, good=lambda seen: sorted(seen) == [200, 503])

@@ -26,22 +26,15 @@ _LINES = (
 _OFTEN = {"progress_seconds": "0.05"}
 
 
-class Backend:
-    """Every answer begins when the test says so."""
-
-    def __init__(self) -> None:
-        self.gate = asyncio.Event()
-
-    async def play(self, message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """One request."""
-        await self.gate.wait()
-        lines = message.path == "/api/chat"
-        writer.write(wire.chunked_head("application/x-ndjson" if lines else "text/event-stream"))
-        for piece in _LINES if lines else _EVENTS:
-            writer.write(wire.chunk(piece))
-            await writer.drain()
-        writer.write(wire.chunk(b""))
-        return True
+async def _play(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    """The answer to one request."""
+    lines = message.path == "/api/chat"
+    writer.write(wire.chunked_head("application/x-ndjson" if lines else "text/event-stream"))
+    for piece in _LINES if lines else _EVENTS:
+        writer.write(wire.chunk(piece))
+        await writer.drain()
+    writer.write(wire.chunk(b""))
+    return True
 
 
 class Client:
@@ -89,10 +82,13 @@ class Client:
 
 
 class Pair:
-    """Two routers with one Lease before one backend with one slot; `first` decides."""
+    """Two routers with one Lease before one backend with one slot, whose answers begin when the gate is open; `first`
+    decides."""
 
-    def __init__(self, first: process.Router, second: process.Router) -> None:
-        self.first, self.second = first, second
+    def __init__(
+        self, first: process.Router, second: process.Router, backend: wire.Backend, gate: asyncio.Event
+    ) -> None:
+        self.first, self.second, self.backend, self.gate = first, second, backend, gate
         self._frozen: set[process.Router] = set()
 
     @asynccontextmanager
@@ -123,6 +119,11 @@ class Pair:
         """It goes on."""
         self._frozen.remove(router)
         router.process.send_signal(signal.SIGCONT)
+
+    async def replace(self) -> None:
+        """The first one does nothing until the second one decides in its place, and nothing after that."""
+        self.freeze(self.first)
+        await self.takes_over(self.second)
 
     async def takes_over(self, router: process.Router) -> None:
         """Wait until it decides, and its backend is up."""
@@ -168,79 +169,66 @@ class Pair:
 
 async def _code(router: process.Router) -> int:
     """200 of the router that decides, 503 of the other."""
-    return (await wire.ask(router.port, wire.request("GET", "/activez"))).status
+    return (await router.get("/activez")).status
 
 
 @asynccontextmanager
-async def _pair(
-    directory: Path, kubeconfig: Path, backend: wire.Backend, lease: str, **second: str
-) -> AsyncIterator[Pair]:
+async def _waiting(
+    directory: Path, kubeconfig: Path, lease: str, path: str = "/v1/chat/completions", **second: str
+) -> AsyncIterator[tuple[Pair, Client]]:
+    """A pair, and a client whose stream waits at the first of it."""
     given = {"kubeconfig": str(kubeconfig), "namespace": "default", "lease": lease, "address": "127.0.0.1", **_OFTEN}
-    specs = [process.spec("raw", backend.url, numParallel=1)]
-    async with process.running(directory, specs, port=str(ports.free()), **given) as one:
-        pair = Pair(one, one)
-        await pair.takes_over(one)
-        async with process.running(directory, specs, port=str(ports.free()), **given, **second) as two:
-            pair.second = two
-            yield pair
+    gate = asyncio.Event()
+    async with wire.backend(wire.gated(gate, _play)) as backend:
+        specs = [process.spec("raw", backend.url, numParallel=1)]
+        async with process.running(directory, specs, port=str(ports.free()), **given) as one:
+            pair = Pair(one, one, backend, gate)
+            await pair.takes_over(one)
+            async with process.running(directory, specs, port=str(ports.free()), **given, **second) as two:
+                pair.second = two
+                async with pair.waiting(path) as client:
+                    yield pair, client
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/api/chat"])
 async def test_it_goes_on_at_the_next_router_when_the_first_one_drains(
     tmp_path: Path, kubeconfig: Path, path: str
 ) -> None:
-    played = Backend()
-    async with (
-        wire.backend(played.play) as backend,
-        _pair(tmp_path, kubeconfig, backend, f"drains-{path.count('/')}") as pair,
-        pair.waiting(path) as client,
-    ):
+    async with _waiting(tmp_path, kubeconfig, f"drains-{path.count('/')}", path) as (pair, client):
         pair.first.terminate()
         # The second router's own signs, of a request that it has sent.
         await client.until(b"sent to raw, which has not begun to answer")
-        played.gate.set()
+        pair.gate.set()
         await client.rest()
         assert client.clean
         whole = b"".join(_LINES if path == "/api/chat" else _EVENTS)
         assert client.body.endswith(whole)
         assert client.said() == [line for line in whole.split(b"\n") if line]
         assert client.body.count(b"HTTP/1.1") == 0
-        assert len(backend.requests) == 2, "no request was sent twice"
+        assert len(pair.backend.requests) == 2, "no request was sent twice"
         assert await pair.first.ended() == 0
 
 
 async def test_it_goes_on_at_the_next_router_when_the_first_one_loses_its_lease(
     tmp_path: Path, kubeconfig: Path
 ) -> None:
-    played = Backend()
-    async with (
-        wire.backend(played.play) as backend,
-        _pair(tmp_path, kubeconfig, backend, "loses") as pair,
-        pair.waiting() as client,
-    ):
-        pair.freeze(pair.first)
-        await pair.takes_over(pair.second)
+    async with _waiting(tmp_path, kubeconfig, "loses") as (pair, client):
+        await pair.replace()
         pair.thaw(pair.first)
         await client.until(b"sent to raw, which has not begun to answer")
-        played.gate.set()
+        pair.gate.set()
         await client.rest()
         assert client.clean
         assert client.body.endswith(b"".join(_EVENTS))
         assert client.said() == [line for line in b"".join(_EVENTS).split(b"\n") if line]
-        assert len(backend.requests) == 2
+        assert len(pair.backend.requests) == 2
         # The first router serves on as a standby, and the connection is free for the next request.
-        assert (await wire.ask(pair.first.port, wire.request("GET", "/activez"))).status == 503
+        assert (await pair.first.get("/activez")).status == 503
 
 
 async def test_a_next_router_that_is_down_is_shown_in_the_stream(tmp_path: Path, kubeconfig: Path) -> None:
-    played = Backend()
-    async with (
-        wire.backend(played.play) as backend,
-        _pair(tmp_path, kubeconfig, backend, "down") as pair,
-        pair.waiting() as client,
-    ):
-        pair.freeze(pair.first)
-        await pair.takes_over(pair.second)
+    async with _waiting(tmp_path, kubeconfig, "down") as (pair, client):
+        await pair.replace()
         pair.second.process.kill()
         pair.second.process.wait()
         pair.thaw(pair.first)
@@ -250,18 +238,12 @@ async def test_a_next_router_that_is_down_is_shown_in_the_stream(tmp_path: Path,
         (error,) = client.errors()
         assert "another router decides now" in json.loads(error.removeprefix(b"data: "))["error"]["message"]
         assert client.body.endswith(error + b"\n\n")
-        played.gate.set()
+        pair.gate.set()
 
 
 async def test_what_the_next_router_refuses_is_one_error_in_the_stream(tmp_path: Path, kubeconfig: Path) -> None:
-    played = Backend()
-    async with (
-        wire.backend(played.play) as backend,
-        _pair(tmp_path, kubeconfig, backend, "refuses", deadline_p3_seconds="1") as pair,
-        pair.waiting() as client,
-    ):
-        pair.freeze(pair.first)
-        await pair.takes_over(pair.second)
+    async with _waiting(tmp_path, kubeconfig, "refuses", deadline_p3_seconds="1") as (pair, client):
+        await pair.replace()
         urgent = wire.post("/v1/chat/completions", {"model": "m", "stream": True}, [("X-Ollama-Priority", "P0")])
         async with pair.occupied(pair.second, urgent):
             pair.thaw(pair.first)
@@ -269,16 +251,11 @@ async def test_what_the_next_router_refuses_is_one_error_in_the_stream(tmp_path:
         assert not client.clean
         assert len(client.errors()) == 1, client.body[-2000:]
         assert b"waited for a slot" in client.errors()[0]
-        played.gate.set()
+        pair.gate.set()
 
 
 async def test_a_next_router_that_dies_on_the_way_is_one_error_in_the_stream(tmp_path: Path, kubeconfig: Path) -> None:
-    played = Backend()
-    async with (
-        wire.backend(played.play) as backend,
-        _pair(tmp_path, kubeconfig, backend, "dies") as pair,
-        pair.waiting() as client,
-    ):
+    async with _waiting(tmp_path, kubeconfig, "dies") as (pair, client):
         pair.first.terminate()
         await client.until(b"sent to raw, which has not begun to answer")
         pair.second.process.kill()
@@ -286,4 +263,4 @@ async def test_a_next_router_that_dies_on_the_way_is_one_error_in_the_stream(tmp
         assert not client.clean
         assert client.said() == client.errors()
         assert len(client.errors()) == 1
-        played.gate.set()
+        pair.gate.set()

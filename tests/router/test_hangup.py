@@ -45,10 +45,7 @@ class Listener:
 )
 async def test_hangup_reaches_the_backend(tmp_path: Path, opening: bytes, stream: bool) -> None:
     listener = Listener(opening)
-    async with (
-        wire.backend(listener.play) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
-    ):
+    async with process.before(tmp_path, listener.play) as (router, backend):
         clients = []
         for _ in range(_MANY):
             reader, writer = await asyncio.open_connection("127.0.0.1", router.port)
@@ -57,20 +54,13 @@ async def test_hangup_reaches_the_backend(tmp_path: Path, opening: bytes, stream
                 await reader.readuntil(b"{}\n")
             clients.append(writer)
         await router.until(lambda s: s["backends"][0]["inFlight"] == _MANY)
-
-        def counts() -> tuple[int, int]:
-            return listener.open, listener.ended
-
         # The router has sent them all; the last may still be on their way.
-        assert await waiting.eventually(counts, good=lambda seen: seen[0] == _MANY) == (_MANY, 0)
+        await waiting.eventually(lambda: listener.open, good=partial(operator.eq, _MANY))
+        assert listener.ended == 0
         for writer in clients:
             writer.close()
         status = await router.until(lambda s: s["backends"][0]["inFlight"] == 0)
-
-        def ended() -> int:
-            return listener.ended
-
-        assert await waiting.eventually(ended, good=lambda n: n == _MANY) == _MANY
+        assert await waiting.eventually(lambda: listener.ended, good=partial(operator.eq, _MANY))
         assert status["backends"][0]["circuit"] == "Closed"
         assert status["backends"][0]["healthy"]
         phase = "streaming" if opening else "first_byte"
@@ -80,19 +70,10 @@ async def test_hangup_reaches_the_backend(tmp_path: Path, opening: bytes, stream
 
 async def test_hangup_in_the_queue_never_reaches_the_backend_and_wakes_the_next(tmp_path: Path) -> None:
     gate = asyncio.Event()
-
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        await gate.wait()
-        writer.write(wire.plain(message.body))
-        return True
-
-    async with (
-        wire.backend(script) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url, numParallel=1)]) as router,
-    ):
+    async with process.before(tmp_path, wire.gated(gate, wire.echo), spec={"numParallel": 1}) as (router, backend):
 
         def ask(name: str) -> asyncio.Task[wire.Message]:
-            return asyncio.create_task(wire.ask(router.port, wire.post("/api/chat", {"model": "m", "name": name})))
+            return asyncio.create_task(router.post("/api/chat", {"model": "m", "name": name}))
 
         first = ask("first")
         await router.until(lambda s: s["backends"][0]["inFlight"] == 1)
@@ -126,10 +107,7 @@ async def test_slot_is_given_on_only_when_the_backend_has_lost_the_one_who_left(
         running -= 1
         return bool(message.json()["stays"])
 
-    async with (
-        wire.backend(script) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url, numParallel=1)]) as router,
-    ):
+    async with process.before(tmp_path, script, spec={"numParallel": 1}) as (router, backend):
         loop, quick = asyncio.get_running_loop(), 0
         for number in itertools.count(1):
             peak = 0
@@ -140,7 +118,7 @@ async def test_slot_is_given_on_only_when_the_backend_has_lost_the_one_who_left(
                 return running
 
             await waiting.eventually(begun, good=partial(operator.eq, 1))
-            next_one = asyncio.create_task(wire.ask(router.port, wire.post("/api/chat", {"model": "m", "stays": True})))
+            next_one = asyncio.create_task(router.post("/api/chat", {"model": "m", "stays": True}))
             await router.until(lambda s: s["queue"]["waiting"] == 1)
             left = loop.time()
             writer.close()
@@ -169,25 +147,19 @@ async def test_slot_comes_free_although_the_backend_never_stops(tmp_path: Path) 
         writer.write(wire.plain(b"{}"))
         return True
 
-    async with (
-        wire.backend(script) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url, numParallel=1)]) as router,
-    ):
+    async with process.before(tmp_path, script, spec={"numParallel": 1}) as (router, backend):
         _, writer = await asyncio.open_connection("127.0.0.1", router.port)
         writer.write(wire.post("/api/chat", {"model": "m", "stays": False}))
 
         await waiting.eventually(lambda: len(backend.requests), good=partial(operator.eq, 1))
         writer.close()
-        answer = await wire.ask(router.port, wire.post("/api/chat", {"model": "m", "stays": True}))
+        answer = await router.post("/api/chat", {"model": "m", "stays": True})
         assert (answer.status, len(backend.requests)) == (200, 2)
 
 
 async def test_hangup_is_seen_behind_requests_that_were_sent_ahead(tmp_path: Path) -> None:
     listener = Listener(b"")
-    async with (
-        wire.backend(listener.play) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
-    ):
+    async with process.before(tmp_path, listener.play) as (router, backend):
         _, writer = await asyncio.open_connection("127.0.0.1", router.port)
         writer.write(wire.post("/api/chat", {"model": "m"}) * 3)
 

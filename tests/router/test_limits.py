@@ -38,11 +38,6 @@ def test_shares_follow_from_the_limit(tmp_path: Path) -> None:
         assert shares.connections >= 256
 
 
-async def _echo(message: wire.Message, reader: Any, writer: Any) -> bool:
-    writer.write(wire.plain(b"{}"))
-    return True
-
-
 async def test_a_hang_up_is_seen_although_another_request_was_sent_ahead(tmp_path: Path) -> None:
     ended = asyncio.Event()
 
@@ -51,17 +46,10 @@ async def test_a_hang_up_is_seen_although_another_request_was_sent_ahead(tmp_pat
             await reader.read()
             ended.set()
 
-    async with (
-        wire.backend(hold) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
-    ):
+    async with process.before(tmp_path, hold) as (router, backend):
         async with wire.connected(router.port) as (_, writer):
             writer.write(wire.post("/api/chat", _CHAT) + wire.post("/api/chat", _CHAT) * 2)
-
-            def asked() -> int:
-                return len(backend.requests)
-
-            await waiting.eventually(asked, good=lambda number: number == 1)
+            await waiting.eventually(lambda: len(backend.requests), good=lambda number: number == 1)
         async with asyncio.timeout(waiting.PATIENCE):
             await ended.wait()
         await router.until(lambda s: s["backends"][0]["inFlight"] == 0)
@@ -69,15 +57,8 @@ async def test_a_hang_up_is_seen_although_another_request_was_sent_ahead(tmp_pat
 
 async def test_requests_sent_ahead_are_answered_in_order_up_to_a_bound(tmp_path: Path) -> None:
     go = asyncio.Event()
-
-    async def wait(message: wire.Message, reader: Any, writer: asyncio.StreamWriter) -> bool:
-        await go.wait()
-        writer.write(wire.plain(message.body))
-        return True
-
     async with (
-        wire.backend(wait) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
+        process.before(tmp_path, wire.gated(go, wire.echo)) as (router, _),
         asyncio.timeout(waiting.PATIENCE),
         wire.connected(router.port) as (reader, writer),
     ):
@@ -115,20 +96,15 @@ async def test_the_clients_that_take_least_are_cut_off_when_all_leave_too_much(t
                 await writer.drain()
 
     limit = str(128 * MIB)  # leaves 4 MiB for what clients do not take
-    async with (
-        wire.backend(flood) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)], memory_limit_bytes=limit) as router,
-    ):
+    async with process.before(tmp_path, flood, memory_limit_bytes=limit) as (router, _):
         links = [await asyncio.open_connection("127.0.0.1", router.port) for _ in range(60)]
         try:
             for _, writer in links:
                 writer.transport.pause_reading()  # type: ignore[attr-defined]  # as above
                 writer.write(wire.post("/api/chat", _CHAT))
-
-            async def stalled() -> float:
-                return await router.metric("jervis_router_client_stalls_total")
-
-            assert 0 < await waiting.eventually(stalled, good=bool) < 60
+            assert (
+                0 < await waiting.eventually(lambda: router.metric("jervis_router_client_stalls_total"), good=bool) < 60
+            )
         finally:
             for _, writer in links:
                 writer.close()
@@ -166,7 +142,7 @@ async def test_connections_are_bounded_and_idle_ones_make_room(tmp_path: Path) -
         async def closed() -> int:
             """One more comes each time: those of the last second are not idle yet, and stay while there is room."""
             more.append(await asyncio.open_connection("127.0.0.1", router.port))
-            assert (await wire.ask(router.port, wire.request("GET", "/healthz"))).status == 200
+            assert (await router.get("/healthz")).status == 200
             return sum(reader.at_eof() for reader, _ in idle)
 
         await waiting.eventually(closed, good=lambda number: number == 8)
@@ -176,31 +152,22 @@ async def test_connections_are_bounded_and_idle_ones_make_room(tmp_path: Path) -
 
 
 async def test_liveness_is_answered_above_the_bound_and_requests_are_not(tmp_path: Path) -> None:
-    async def hold(message: wire.Message, reader: asyncio.StreamReader, writer: Any) -> None:
-        await reader.read()
-
-    async with (
-        wire.backend(hold) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)], max_connections="4") as router,
-    ):
+    async with process.before(tmp_path, wire.silent, max_connections="4") as (router, _):
         busy = [await asyncio.open_connection("127.0.0.1", router.port) for _ in range(4)]
         for _, writer in busy:
             writer.write(wire.post("/api/chat", _CHAT))
         await router.until(lambda s: s["backends"][0]["inFlight"] == 4)
-        assert (await wire.ask(router.port, wire.request("GET", "/healthz"))).status == 200
-        assert (await wire.ask(router.port, wire.post("/api/chat", _CHAT))).status == 503
+        assert (await router.get("/healthz")).status == 200
+        assert (await router.post("/api/chat", _CHAT)).status == 503
         assert await router.metric("jervis_router_connections_refused_total") >= 2
         for _, writer in busy:
             writer.close()
 
 
 async def test_a_name_that_is_no_unicode_is_answered(tmp_path: Path) -> None:
-    async with (
-        wire.backend(_echo) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
-    ):
+    async with process.before(tmp_path, wire.answering()) as (router, _):
         raw = wire.request("POST", "/api/chat", b'{"model":"\\ud800"}')
-        assert (await wire.ask(router.port, raw)).status == 404
+        assert (await router.send(raw)).status == 404
 
 
 async def test_questions_about_a_model_do_not_all_reach_the_backend_at_once(tmp_path: Path) -> None:
@@ -216,11 +183,8 @@ async def test_questions_about_a_model_do_not_all_reach_the_backend_at_once(tmp_
         running -= 1
         writer.write(wire.plain(b"{}"))
 
-    async with (
-        wire.backend(count) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
-    ):
-        asks = [wire.ask(router.port, wire.post("/api/show", {"model": "m"})) for _ in range(300)]
+    async with process.before(tmp_path, count) as (router, _):
+        asks = [router.post("/api/show", {"model": "m"}) for _ in range(300)]
         assert {a.status for a in await asyncio.gather(*asks)} == {200}
         assert most == 64
 
@@ -364,14 +328,10 @@ async def test_under_attack_it_keeps_to_the_limit_of_the_chart_and_goes_on_strea
             await writer.drain()
 
     limit = 256 * MIB
-    async with (
-        wire.backend(stream) as backend,
-        process.running(
-            tmp_path, [process.spec("raw", backend.url)], memory_limit_bytes=str(limit), client_read_seconds="5"
-        ) as router,
-    ):
+    opened = process.before(tmp_path, stream, memory_limit_bytes=str(limit), client_read_seconds="5")
+    async with opened as (router, _):
         chat = json.dumps({**_CHAT, "tag": "stream-me"}).encode()
-        watched = asyncio.create_task(wire.ask(router.port, wire.request("POST", "/api/chat", chat)))
+        watched = asyncio.create_task(router.send(wire.request("POST", "/api/chat", chat)))
         await router.until(lambda s: s["backends"][0]["inFlight"] == 1)
         strikes = [_strike(router.port, raw) for raw in _hostile() for _ in range(12)]
         await asyncio.gather(*strikes)
@@ -380,7 +340,7 @@ async def test_under_attack_it_keeps_to_the_limit_of_the_chart_and_goes_on_strea
         assert [json.loads(line)["n"] for line in answer.body.splitlines()] == list(range(400))
         assert router.process.poll() is None
         assert _resident(router) < limit
-        assert (await wire.ask(router.port, wire.post("/api/chat", _CHAT))).status == 200
+        assert (await router.post("/api/chat", _CHAT)).status == 200
 
 
 async def test_it_listens_on_both_families(tmp_path: Path) -> None:

@@ -18,10 +18,6 @@ _ROLES = [
 ]
 
 
-def _count(server: ollama.Fake) -> int:
-    return server.count(path="/api/tags")
-
-
 async def test_each_role_is_checked_on_each_backend(tmp_path: Path) -> None:
     models = ["qwen3:8b", "qwen2.5:7b", "qwen3-embedding:8b"]
     with ollama.running(models=models) as one, ollama.running(models=["qwen2.5:7b"]) as two:
@@ -32,7 +28,7 @@ async def test_each_role_is_checked_on_each_backend(tmp_path: Path) -> None:
             status = await router.status()
             # Once for each model that a role uses, however many rounds of probes there are.
             rounds = one.count(path="/api/tags")
-            await waiting.eventually(lambda: _count(one), good=lambda count: count > rounds + 1)
+            await waiting.eventually(lambda: one.count(path="/api/tags"), good=lambda count: count > rounds + 1)
             assert [entry["model"] for entry in one.requests(path="/api/show")] == models
     assert {one["role"]: (one["verdict"], one["problem"]) for one in status["models"]["roles"]} == {
         "orchestrator": ("Ok", ""),
@@ -83,14 +79,11 @@ async def test_a_model_is_loaded_with_the_window_that_it_will_be_asked_with(tmp_
 
 
 async def test_a_server_that_does_not_describe_its_models_is_probed_as_any_other(tmp_path: Path) -> None:
-    async def silent(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asyncio.Event().wait()
-
-    async with wire.backend(silent, models=("qwen3:8b", "qwen2.5:7b")) as backend:
+    async with wire.backend(wire.deaf, models=("qwen3:8b", "qwen2.5:7b")) as backend:
         specs = [process.spec("a", backend.url)]
         settings = {"roles": json.dumps(_ROLES), "probe_timeout_seconds": "3600"}
         async with process.running(tmp_path, specs, **settings) as router:
-            await waiting.eventually(lambda: _shown(backend), good=lambda count: count > 0)
+            await waiting.eventually(lambda: _shown(backend))
             backend.models.append("new:latest")
             await router.until(lambda s: "new:latest" in s["backends"][0]["models"])
 
@@ -110,13 +103,10 @@ async def test_a_server_that_cannot_describe_a_model_is_asked_less_and_less(tmp_
         writer.write(wire.plain(b"{}", status="500 Internal Server Error") if document is None else wire.plain(body))
         return True
 
-    def probed() -> int:
-        return rounds
-
     async with wire.backend(script, models=("qwen3:8b",), probes=False) as backend:
         specs = [process.spec("a", backend.url)]
         settings = {"roles": json.dumps(_ROLES), "probe_interval_seconds": "0.02"}
         async with process.running(tmp_path, specs, **settings):
-            await waiting.eventually(lambda: _shown(backend), good=lambda count: count > 0)
-            await waiting.eventually(probed, good=lambda count: count > 150)
+            await waiting.eventually(lambda: _shown(backend))
+            await waiting.eventually(lambda: rounds, good=lambda count: count > 150)
             assert _shown(backend) < 20

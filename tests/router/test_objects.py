@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -20,42 +19,31 @@ from router import auth, outside
 from router.backends import book, objects, secrets
 from router.settings import Settings
 from tests import waiting
+from tests.kube import apiserver as collections
 from tests.router import apiserver
 
 GOOD = "http://127.0.0.1:9"
+Changes = Sequence[tuple[str, dict[str, Any]]]
 
 
 class Apiserver:
-    """Lists `items`; each watch is one list of `events`, then the end. Answers everything else from `answers` by
-    "METHOD path" (status, body) and keeps what came in `heard`."""
+    """Its GpuBackends are `items` and then each list of `changes`, one watch for each. Answers everything else from
+    `answers` by "METHOD path" (status, body), of which those to a status that is patched are given by name, and keeps
+    what came in `heard`."""
 
-    def __init__(self) -> None:
-        self.items: list[dict[str, Any]] = []
-        self.events: list[list[tuple[str, dict[str, Any]]] | int] = []
-        self.answers: dict[str, tuple[int, Any]] = {}
+    def __init__(self, *items: dict[str, Any], changes: Sequence[Changes] = (), **answers: tuple[int, Any]) -> None:
+        turns = [([collections.event(kind, raw) for kind, raw in each], "end") for each in changes]
+        self.backends = collections.Collection(*turns, pages=[items])
+        self.answers = {f"PATCH gpubackends/{name}/status": answer for name, answer in answers.items()}
         self.heard: list[tuple[str, Any]] = []
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        if "watch" in request.query:
-            return await self._watch(request)
         if request.path.endswith("/gpubackends"):
-            return web.json_response({"items": self.items, "metadata": {"resourceVersion": "10"}})
+            return await self.backends.serve(request)
         asked = f"{request.method} {request.path.rpartition('/namespaces/here/')[2] or request.path}"
         self.heard.append((asked, await request.json() if request.can_read_body else None))
         status, body = self.answers.get(asked, (200, {}))
         return web.json_response(body, status=status)
-
-    async def _watch(self, request: web.Request) -> web.StreamResponse:
-        events = self.events.pop(0) if self.events else []
-        if isinstance(events, int):
-            return web.json_response({"message": "too old"}, status=events)
-        response = web.StreamResponse()
-        await response.prepare(request)
-        for kind, raw in events:
-            await response.write(json.dumps({"type": kind, "object": raw}).encode() + b"\n")
-        if not self.events and not events:
-            await asyncio.Event().wait()
-        return response
 
 
 def backend(name: str, url: str, uid: str = "", **status: Any) -> dict[str, Any]:
@@ -102,9 +90,8 @@ class Told:
 
 
 async def test_a_whole_list_is_told_at_once_and_then_each_change(tmp_path: Path) -> None:
-    api = Apiserver()
-    api.items = [backend("one", GOOD), backend("two", GOOD, activeSet="s")]
-    api.events = [[("MODIFIED", backend("one", GOOD, circuit="Open")), ("DELETED", backend("one", GOOD))]]
+    changes = [[("MODIFIED", backend("one", GOOD, circuit="Open")), ("DELETED", backend("one", GOOD))]]
+    api = Apiserver(backend("one", GOOD), backend("two", GOOD, activeSet="s"), changes=changes)
     async with opened(api, tmp_path) as one:
         told = Told(one)
         await told.until({"one": GOOD, "two": GOOD}, {"two": GOOD})
@@ -117,34 +104,27 @@ async def test_no_backend_at_all_is_told_too(tmp_path: Path) -> None:
 
 
 async def test_an_invalid_object_keeps_its_former_spec_and_goes_when_it_is_deleted(tmp_path: Path) -> None:
-    api, broken = Apiserver(), "ftp://nowhere"
-    api.items = [backend("one", GOOD), backend("new", broken)]
-    api.events = [
-        [("MODIFIED", backend("one", broken)), ("ADDED", backend("two", GOOD))],
-        [("DELETED", backend("one", broken))],
-    ]
+    broken = "ftp://nowhere"
+    changed = [("MODIFIED", backend("one", broken)), ("ADDED", backend("two", GOOD))]
+    changes = [changed, [("DELETED", backend("one", broken))]]
+    api = Apiserver(backend("one", GOOD), backend("new", broken), changes=changes)
     async with opened(api, tmp_path) as one:
         await Told(one).until({"one": GOOD}, {"one": GOOD, "two": GOOD}, {"two": GOOD})
 
 
 async def test_an_object_that_was_made_anew_while_nobody_watched_stays(tmp_path: Path) -> None:
-    api, elsewhere = Apiserver(), "http://127.0.0.1:10"
-    api.items = [backend("one", GOOD, uid="old"), backend("gone", GOOD)]
+    api, elsewhere = Apiserver(backend("one", GOOD, uid="old"), backend("gone", GOOD)), "http://127.0.0.1:10"
     async with opened(api, tmp_path) as one:
         told = Told(one)
         await told.until({"one": GOOD, "gone": GOOD})
-        api.items, api.events = [backend("one", elsewhere, uid="new")], [410]
+        api.backends.pages, api.backends.turns = [[backend("one", elsewhere, uid="new")]], [([], 410)]
         changed = {"one": elsewhere, "gone": GOOD}
         await told.until({"one": GOOD, "gone": GOOD}, changed, {"one": elsewhere})
 
 
 async def test_a_status_is_a_merge_patch_and_one_of_an_object_that_is_gone_is_none(tmp_path: Path) -> None:
-    api = Apiserver()
-    api.items = [backend("one", GOOD), backend("gone", GOOD)]
-    api.answers = {
-        "PATCH gpubackends/gone/status": (404, {"message": "no"}),
-        "PATCH gpubackends/one/status": (200, {"metadata": {"resourceVersion": "12"}}),
-    }
+    written = 200, {"metadata": {"resourceVersion": "12"}}
+    api = Apiserver(backend("one", GOOD), backend("gone", GOOD), gone=(404, {"message": "no"}), one=written)
     async with opened(api, tmp_path) as one:
         told = Told(one)
         await told.until({"one": GOOD, "gone": GOOD})
@@ -165,9 +145,7 @@ def _patch(version: str, **status: Any) -> dict[str, Any]:
 
 async def test_a_status_that_another_client_wrote_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     """A router that was frozen and thaws has seen the object before the one that took over wrote to it."""
-    api = Apiserver()
-    api.items = [backend("one", GOOD)]
-    api.answers = {"PATCH gpubackends/one/status": (409, {"message": "the object has been modified"})}
+    api = Apiserver(backend("one", GOOD), one=(409, {"message": "the object has been modified"}))
     async with opened(api, tmp_path) as one:
         told = Told(one)
         await told.until({"one": GOOD})
@@ -186,9 +164,8 @@ class Term:
 
 
 async def test_a_status_carries_the_epoch_and_those_of_objects_are_heeded(tmp_path: Path) -> None:
-    api, term = Apiserver(), Term(3)
-    api.items = [backend("one", GOOD, routerEpoch=7)]
-    api.answers = {"PATCH gpubackends/one/status": (200, {"metadata": {"resourceVersion": "12"}})}
+    term, written = Term(3), (200, {"metadata": {"resourceVersion": "12"}})
+    api = Apiserver(backend("one", GOOD, routerEpoch=7), one=written)
     async with opened(api, tmp_path) as one:
         source, told = objects.Source(one._apiserver(), "here", leader=term), asyncio.Event()
         source.listen(lambda specs: told.set())
@@ -203,17 +180,15 @@ async def test_a_status_carries_the_epoch_and_those_of_objects_are_heeded(tmp_pa
 
 @pytest.mark.parametrize("url", ["http://gpu\u2100.lab:11434", "http://[foo]:1", "http://gpu:99999"])
 async def test_an_object_with_a_url_that_cannot_be_read_harms_itself_only(tmp_path: Path, url: str) -> None:
-    api = Apiserver()
-    api.items = [backend("one", url), backend("two", GOOD)]
-    api.events = [[("MODIFIED", backend("two", url)), ("ADDED", backend("three", GOOD))]]
+    changes = [[("MODIFIED", backend("two", url)), ("ADDED", backend("three", GOOD))]]
+    api = Apiserver(backend("one", url), backend("two", GOOD), changes=changes)
     async with opened(api, tmp_path) as one:
         await Told(one).until({"two": GOOD}, {"two": GOOD, "three": GOOD})
 
 
 async def test_a_router_that_does_not_decide_writes_no_status(tmp_path: Path) -> None:
     """The Lease may be lost between the look at it and the write."""
-    api = Apiserver()
-    api.items = [backend("one", GOOD)]
+    api = Apiserver(backend("one", GOOD))
     async with opened(api, tmp_path, lease="router") as one:
         assert one.candidate() is not None
         told = Told(one)

@@ -56,10 +56,7 @@ def _loaded(fake: ollama.Fake) -> set[str]:
 
 
 async def test_sixty_at_once_for_a_cold_model_cause_one_load(tmp_path: Path, gpu: ollama.Fake) -> None:
-    async with (
-        process.running(tmp_path, _specs(gpu)) as router,
-        router.http() as http,
-    ):
+    async with process.running(tmp_path, _specs(gpu)) as router, router.http() as http:
         asks = [http.post("/api/chat", json=_chat()) for _ in range(60)]
         answers = await asyncio.gather(*asks)
         assert [a.status_code for a in answers] == [200] * 60
@@ -72,28 +69,17 @@ async def test_the_client_that_caused_a_load_hangs_up_and_the_load_goes_on(tmp_p
         async with wire.connected(router.port) as (_, writer):
             writer.write(wire.post("/api/chat", _chat()))
             await router.until(lambda s: s["queue"]["waiting"] == 1)
-
-            def loads() -> int:
-                return _loads(gpu)
-
-            await waiting.eventually(loads, good=lambda number: number == 1)
+            await waiting.eventually(lambda: _loads(gpu), good=lambda number: number == 1)
         await router.until(lambda s: s["queue"]["waiting"] == 0)
         gpu.finish_loads()
-
-        def loaded() -> set[str]:
-            return _loaded(gpu)
-
-        await waiting.eventually(loaded, good=lambda names: names == {_SMALL})
+        await waiting.eventually(lambda: _loaded(gpu), good=lambda names: names == {_SMALL})
         assert gpu.state()["runner"].get("aborted", 0) == 0
         assert gpu.count(path="/api/chat") == 0
 
 
 async def test_keep_alive_and_context_are_the_routers(tmp_path: Path, gpu: ollama.Fake) -> None:
     body = _chat(_BIG, keep_alive=0, options={"num_ctx": 256, "seed": 7})
-    async with (
-        process.running(tmp_path, _specs(gpu)) as router,
-        router.http() as http,
-    ):
+    async with process.running(tmp_path, _specs(gpu)) as router, router.http() as http:
         assert (await http.post("/api/chat", json=body)).status_code == 200
         (seen,) = gpu.requests(path="/api/chat")
         asked = seen["body"] if isinstance(seen["body"], dict) else json.loads(seen["body"])
@@ -101,10 +87,7 @@ async def test_keep_alive_and_context_are_the_routers(tmp_path: Path, gpu: ollam
         assert await router.metric("jervis_router_parameters_owned_total") == 1
         assert (_loads(gpu), _loaded(gpu)) == (1, {_BIG})
     gpu.forget()
-    async with (
-        process.running(tmp_path, _specs(gpu), own_parameters="false") as router,
-        router.http() as http,
-    ):
+    async with process.running(tmp_path, _specs(gpu), own_parameters="false") as router, router.http() as http:
         assert (await http.post("/api/chat", json=body)).status_code == 200
         (seen,) = gpu.requests(path="/api/chat")
         asked = seen["body"] if isinstance(seen["body"], dict) else json.loads(seen["body"])
@@ -112,10 +95,7 @@ async def test_keep_alive_and_context_are_the_routers(tmp_path: Path, gpu: ollam
 
 
 async def test_announce_renew_stranger_release(tmp_path: Path, gpu: ollama.Fake, cpu: ollama.Fake) -> None:
-    async with (
-        process.running(tmp_path, _specs(gpu, cpu)) as router,
-        router.http() as http,
-    ):
+    async with process.running(tmp_path, _specs(gpu, cpu)) as router, router.http() as http:
         warm = await http.post("/api/chat", json=_chat())
         assert warm.headers["X-Ollama-Router-Backend"] == "c"  # while the GPU loads
         answer = await http.post("/router/announce", json={"owner": "job-1"})
@@ -141,11 +121,7 @@ async def test_announce_renew_stranger_release(tmp_path: Path, gpu: ollama.Fake,
         )
         released = await http.post("/router/release", json={"owner": "job-1", "leaseId": ready["leaseId"]})
         assert (released.status_code, released.json()) == (200, {"status": "released", "released": True})
-
-        def loaded() -> set[str]:
-            return _loaded(gpu)
-
-        await waiting.eventually(loaded, good=lambda names: names == {_SMALL})
+        await waiting.eventually(lambda: _loaded(gpu), good=lambda names: names == {_SMALL})
         mine = {"owner": "job-1", "leaseId": ready["leaseId"]}
         assert (await http.post("/router/release", json=mine)).json()["released"] is False
 
@@ -155,10 +131,7 @@ async def test_announce_renew_stranger_release(tmp_path: Path, gpu: ollama.Fake,
     [("{}", "owner"), ('{"owner": ""}', "owner"), ('{"owner": "a", "lease": "b"}', "lease"), ("nonsense", "body")],
 )
 async def test_a_wrong_announcement_names_the_field(tmp_path: Path, gpu: ollama.Fake, body: str, field: str) -> None:
-    async with (
-        process.running(tmp_path, _specs(gpu)) as router,
-        router.http() as http,
-    ):
+    async with process.running(tmp_path, _specs(gpu)) as router, router.http() as http:
         answer = await http.post("/router/announce", content=body)
         assert (answer.status_code, answer.json()["error"].split(":")[0]) == (400, field)
         assert (await http.get("/router/announce")).status_code == 405
@@ -168,10 +141,7 @@ async def test_background_gives_way_before_its_first_byte_and_nobody_sees_it(
     tmp_path: Path, gpu: ollama.Fake, cpu: ollama.Fake
 ) -> None:
     specs = _specs(gpu, cpu, numParallel=1)
-    async with (
-        process.running(tmp_path, specs) as router,
-        router.http() as http,
-    ):
+    async with process.running(tmp_path, specs) as router, router.http() as http:
         await _warm_small(http, gpu)
         gpu.set_faults([{"match": {"path": "/api/chat", "tag": None}, "times": 1, "stall": {"gate": "hold"}}])
         victim = asyncio.create_task(http.post("/api/chat", json=_chat()))
@@ -193,19 +163,12 @@ async def _warm_small(http: httpx.AsyncClient, gpu: ollama.Fake) -> None:
 
 async def test_with_consent_a_running_answer_ends_with_an_error_line(tmp_path: Path, gpu: ollama.Fake) -> None:
     specs = _specs(gpu, numParallel=1, preemption="AfterFirstByte")
-    async with (
-        process.running(tmp_path, specs) as router,
-        router.http() as http,
-    ):
+    async with process.running(tmp_path, specs) as router, router.http() as http:
         await _warm_small(http, gpu)
         gpu.set_faults([{"match": {"path": "/api/chat"}, "times": 1, "stall": {"afterBytes": 40, "gate": "hold"}}])
-        victim = asyncio.create_task(wire.ask(router.port, wire.post("/api/chat", _chat())))
+        victim = asyncio.create_task(router.post("/api/chat", _chat()))
         name = f'jervis_router_requests_total{{backend="g",model="{_SMALL}",priority="P3"}}'
-
-        async def begun() -> float:
-            return await router.metric(name)
-
-        await waiting.eventually(begun, good=lambda value: value == 1)
+        await waiting.eventually(lambda: router.metric(name), good=lambda value: value == 1)
         urgent = await http.post("/api/chat", json=_chat(), headers={"X-Ollama-Priority": "0"})
         assert urgent.status_code == 200
         answer = await victim
@@ -216,10 +179,7 @@ async def test_with_consent_a_running_answer_ends_with_an_error_line(tmp_path: P
 async def test_two_gpus_take_one_set_each_and_never_change(tmp_path: Path, gpu: ollama.Fake) -> None:
     with ollama.running(models=[_SMALL, _BIG], num_parallel=2, vram="24GiB") as other:
         specs = [*_specs(gpu), process.spec("h", other.url, vram="24Gi", numParallel=2, modelSets=_SETS)]
-        async with (
-            process.running(tmp_path, specs) as router,
-            router.http() as http,
-        ):
+        async with process.running(tmp_path, specs) as router, router.http() as http:
             for number in range(30):
                 answer = await http.post("/api/chat", json=_chat(_BIG if number % 2 else _SMALL))
                 assert answer.status_code == 200

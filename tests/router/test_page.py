@@ -13,13 +13,7 @@ _GIB = 1 << 30
 
 async def test_backends_queue_and_explanation_are_shown_and_stay_live(tmp_path: Path) -> None:
     gate = asyncio.Event()
-
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        await gate.wait()
-        writer.write(wire.plain(b"{}"))
-        return True
-
-    async with wire.backend(script) as backend:
+    async with wire.backend(wire.gated(gate)) as backend:
         backend.ps = [{"name": "m:latest", "model": "m:latest", "size": 3 * _GIB, "size_vram": 2 * _GIB}]
         specs = [process.spec("gpu-0", backend.url, vram="8Gi", numParallel=1)]
         async with (
@@ -35,9 +29,7 @@ async def test_backends_queue_and_explanation_are_shown_and_stay_live(tmp_path: 
 
             # Names come from clients: they are shown as text, never as markup.
             asks = [
-                asyncio.create_task(
-                    wire.ask(router.port, wire.post("/api/chat", {"model": "m"}, [("X-Ollama-Priority", p)]))
-                )
+                asyncio.create_task(router.post("/api/chat", {"model": "m"}, [("X-Ollama-Priority", p)]))
                 for p in ("0", "3", "3")
             ]
             await router.until(lambda s: s["queue"]["waiting"] == 2)
@@ -60,57 +52,40 @@ async def test_backends_queue_and_explanation_are_shown_and_stay_live(tmp_path: 
 
 
 async def test_the_last_minutes_are_plotted(tmp_path: Path) -> None:
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        writer.write(wire.plain(b'{"done": true, "eval_count": 5000}'))
-        return True
-
+    counted = wire.answering(wire.plain(b'{"done": true, "eval_count": 5000}'))
     async with (
-        wire.backend(script) as backend,
-        process.running(tmp_path, [process.spec("gpu-0", backend.url)]) as router,
+        process.before(tmp_path, counted, name="gpu-0") as (router, _),
         browser.opened(tmp_path, router.url + "/router/") as page,
     ):
         await page.until("document.body.dataset.samples !== undefined")
         for priority in ("0", "3"):
-            await wire.ask(router.port, wire.post("/api/chat", {"model": "m"}, [("X-Ollama-Priority", priority)]))
+            await router.post("/api/chat", {"model": "m"}, [("X-Ollama-Priority", priority)])
         await page.until("document.querySelectorAll('#waits line.P0, #waits line.P3').length === 2")
         assert await page.evaluate("document.getElementById('waits-top').textContent.match(/P0 .*P3 /) !== null")
         await page.until("Number(document.getElementById('tokens-top').textContent.match(/[0-9]+/)) > 100")
         label = await page.evaluate("document.getElementById('tokens').getAttribute('aria-label')")
         assert "tokens a second" in label
         assert await page.evaluate("document.getElementById('swaps-top').textContent") == "0 in all"
-        past = (await wire.ask(router.port, wire.request("GET", "/router/history"))).json()
+        past = (await router.get("/router/history")).json()
         assert past["everySeconds"] == 5.0
         counts = [(level, waits["count"]) for one in past["samples"] for level, waits in one["waits"].items()]
         assert sorted(counts) == [("P0", 1), ("P3", 1)]
 
 
 async def test_with_tokens_the_page_asks_for_one(tmp_path: Path) -> None:
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        return False
-
-    path = tmp_path / "tokens.json"
-    path.write_text('[{"name": "me", "token": "my-token-0123456789"}]')
-    async with wire.backend(script) as backend:
-        specs = [process.spec("gpu-0", backend.url)]
-        async with (
-            process.running(tmp_path, specs, tokens_file=str(path)) as router,
-            browser.opened(tmp_path, router.url + "/router") as page,
-        ):
-            await page.until("document.getElementById('state').textContent === 'a token is needed'")
-            await page.evaluate("document.getElementById('token').value = 'my-token-0123456789'")
-            await page.evaluate("document.getElementById('login').requestSubmit()")
-            await page.until("document.querySelector('[data-backend=gpu-0]') !== null")
+    tokens = process.tokens(tmp_path, {"name": "me", "token": "my-token-0123456789"})
+    async with (
+        process.before(tmp_path, wire.closing(), name="gpu-0", tokens_file=tokens) as (router, _),
+        browser.opened(tmp_path, router.url + "/router") as page,
+    ):
+        await page.until("document.getElementById('state').textContent === 'a token is needed'")
+        await page.evaluate("document.getElementById('token').value = 'my-token-0123456789'")
+        await page.evaluate("document.getElementById('login').requestSubmit()")
+        await page.until("document.querySelector('[data-backend=gpu-0]') !== null")
 
 
 async def test_events_without_a_browser(tmp_path: Path) -> None:
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        return False
-
-    async with (
-        wire.backend(script) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
-        wire.connected(router.port) as (reader, writer),
-    ):
+    async with process.before(tmp_path, wire.closing()) as (router, _), wire.connected(router.port) as (reader, writer):
         writer.write(wire.request("GET", "/router/events"))
         head = await wire.read_head(reader)
         assert head.header("Content-Type") == "text/event-stream"

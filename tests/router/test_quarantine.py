@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -39,12 +40,14 @@ def _error(text: str, path: str) -> bytes:
     return wire.plain(json.dumps({"error": said}).encode(), status="500 Internal Server Error")
 
 
-async def _dies(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-    """The runner dies of `killer`; anything else is answered."""
+def _reply(message: wire.Message) -> bytes:
     document = message.json()
     kills = document.get("prompt") == "killer" or document.get("messages") == "killer"
-    writer.write(_error(_STOPPED, message.path) if kills else wire.plain(b"{}"))
-    return True
+    return _error(_STOPPED, message.path) if kills else wire.plain(b"{}")
+
+
+_dies = wire.replying(_reply)
+"""The runner dies of `killer`; anything else is answered."""
 
 
 async def _closes(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
@@ -56,13 +59,11 @@ async def _closes(message: wire.Message, reader: asyncio.StreamReader, writer: a
 
 
 def _ask(router: process.Router, path: str = "/api/generate", **more: Any) -> Any:
-    return wire.ask(router.port, wire.post(path, {"model": "m"} | more))
+    return router.post(path, {"model": "m"} | more)
 
 
 async def _metric(router: process.Router, name: str) -> float:
-    async with router.http() as http:
-        lines = (await http.get("/metrics")).text.splitlines()
-    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"jervis_router_{name}"))
+    return await router.total(f"jervis_router_{name}")
 
 
 async def test_it_goes_to_no_third_gpu_and_is_not_asked_for_again(tmp_path: Path) -> None:
@@ -90,10 +91,7 @@ async def test_it_goes_to_no_third_gpu_and_is_not_asked_for_again(tmp_path: Path
 
 async def test_a_request_under_which_connections_break_is_refused_in_the_end(tmp_path: Path) -> None:
     """As the process of llama.cpp's server ends, which a supervisor starts again at once."""
-    async with (
-        wire.backend(_closes) as backend,
-        process.running(tmp_path, [process.spec("a", backend.url)], circuit_failures="50") as router,
-    ):
+    async with process.before(tmp_path, _closes, circuit_failures="50") as (router, backend):
         statuses = []
         for _ in range(8):
             statuses.append((await _ask(router, **_KILLER)).status)
@@ -125,10 +123,7 @@ async def test_a_request_under_which_the_server_ends_is_refused_in_the_end(tmp_p
         restarts.append(asyncio.create_task(restart()))
         return False
 
-    async with (
-        wire.backend(ends) as backend,
-        process.running(tmp_path, [process.spec("a", backend.url)], circuit_failures="50") as router,
-    ):
+    async with process.before(tmp_path, ends, circuit_failures="50") as (router, backend):
         answer = await _ask(router, **_KILLER)
         assert (answer.status, answer.header("X-Ollama-Router-Reason")) == (422, "CrashesRunner")
         assert len(backend.requests) == 4
@@ -140,44 +135,25 @@ async def test_a_request_under_which_the_server_ends_is_refused_in_the_end(tmp_p
 
 async def test_an_answer_acquits(tmp_path: Path) -> None:
     """A monitor's "ping" that met two accidents within the hour."""
-
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        dies = len(backend.requests) % 2 == 1
-        writer.write(_error(_STOPPED, message.path) if dies else wire.plain(b"{}"))
-        return True
-
-    async with (
-        wire.backend(script) as backend,
-        process.running(tmp_path, [process.spec("a", backend.url)]) as router,
-    ):
+    answers = itertools.cycle((_error(_STOPPED, "/api/generate"), wire.plain(b"{}")))
+    async with process.before(tmp_path, wire.replying(lambda message: next(answers))) as (router, _):
         assert [(await _ask(router, prompt="ping")).status for _ in range(8)] == [500, 200] * 4
 
 
 async def test_an_answer_of_another_backend_acquits(tmp_path: Path) -> None:
-    async def answers(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        writer.write(wire.plain(b"{}"))
-        return True
-
-    async with wire.backend(_dies) as first, wire.backend(answers) as second:
-        specs = [process.spec("a", first.url, weight=100), process.spec("b", second.url)]
-        async with process.running(tmp_path, specs) as router:
-            await router.until(lambda s: all(b["healthy"] for b in s["backends"]))
-            assert [(await _ask(router, **_KILLER)).status for _ in range(3)] == [200] * 3
+    opened = process.before_two(tmp_path, _dies, wire.answering(), specs=({"weight": 100}, {}))
+    async with opened as (router, _, _):
+        await router.until(lambda s: all(b["healthy"] for b in s["backends"]))
+        assert [(await _ask(router, **_KILLER)).status for _ in range(3)] == [200] * 3
 
 
 async def test_a_stream_that_ends_with_an_error_acquits_nobody(tmp_path: Path) -> None:
     """Ollama says so in a line when the runner ends after the first byte, and closes the stream properly."""
     line = json.dumps({"error": _STOPPED}, separators=(",", ":")).encode() + b"\n"
     late = wire.chunked_head() + wire.chunk(b'{"response":"a"}\n') + wire.chunk(line) + wire.chunk(b"")
-
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        writer.write(late if len(backend.requests) == 2 else _error(_STOPPED, message.path))
-        return True
-
-    async with (
-        wire.backend(script) as backend,
-        process.running(tmp_path, [process.spec("a", backend.url)]) as router,
-    ):
+    died = _error(_STOPPED, "/api/generate")
+    answers = itertools.chain((died, late), itertools.repeat(died))
+    async with process.before(tmp_path, wire.replying(lambda message: next(answers))) as (router, _):
         assert [(await _ask(router, **_KILLER)).status for _ in range(4)] == [500, 200, 422, 422]
 
 
@@ -185,19 +161,14 @@ async def test_a_stream_that_ends_with_an_error_acquits_nobody(tmp_path: Path) -
 async def test_a_schema_that_ends_a_runner_under_every_prompt_is_refused(tmp_path: Path, size: int) -> None:
     bad, good = ({"type": "string", "maxLength": length} for length in (2001, 20))
 
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        kills = message.json().get("format") == bad
-        writer.write(_error(_STOPPED, message.path) if kills else wire.plain(b"{}"))
-        return True
+    def reply(message: wire.Message) -> bytes:
+        return _error(_STOPPED, message.path) if message.json().get("format") == bad else wire.plain(b"{}")
 
     async def ask(number: int, **more: Any) -> int:
         status: int = (await _ask(router, prompt=f"document {number}" + "x" * size, **more)).status
         return status
 
-    async with (
-        wire.backend(script) as backend,
-        process.running(tmp_path, [process.spec("a", backend.url)]) as router,
-    ):
+    async with process.before(tmp_path, wire.replying(reply)) as (router, backend):
         for number in range(3):
             assert [await ask(number, format=bad) for _ in range(2)] == [500, 422]
             assert [await ask(number), await ask(number, format=good)] == [200, 200]
@@ -218,7 +189,7 @@ async def test_a_schema_that_ends_a_runner_under_every_prompt_is_refused(tmp_pat
     ],
 )
 async def test_the_refusal_has_the_shape_of_the_api(tmp_path: Path, path: str, shape: dict[str, Any]) -> None:
-    async with wire.backend(_dies) as backend, process.running(tmp_path, [process.spec("a", backend.url)]) as router:
+    async with process.before(tmp_path, _dies) as (router, backend):
         # With one GPU the first death is the backend's own answer, as it always was.
         answers = [await _ask(router, path, messages="killer") for _ in range(4)]
         assert [one.status for one in answers] == [500, 422, 422, 422]
@@ -228,21 +199,12 @@ async def test_the_refusal_has_the_shape_of_the_api(tmp_path: Path, path: str, s
 
 
 async def test_a_stream_that_had_signs_of_life_ends_with_the_refusal(tmp_path: Path) -> None:
-    async def slow(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        await gate.wait()
-        return bool(await _dies(message, reader, writer))
-
     gate = asyncio.Event()
     specs = [("Content-Type", "application/json"), ("X-Jervis-Progress", "true")]
     raw = wire.request("POST", "/api/generate", json.dumps({"model": "m", **_KILLER}).encode(), specs)
-    async with (
-        wire.backend(slow) as first,
-        wire.backend(_dies) as second,
-        process.running(
-            tmp_path, [process.spec("a", first.url, weight=100), process.spec("b", second.url)], progress_seconds="0.2"
-        ) as router,
-        wire.connected(router.port) as (reader, writer),
-    ):
+    slow = wire.gated(gate, _dies)
+    opened = process.before_two(tmp_path, slow, _dies, specs=({"weight": 100}, {}), progress_seconds="0.2")
+    async with opened as (router, first, second), wire.connected(router.port) as (reader, writer):
         await router.until(lambda s: all(b["healthy"] for b in s["backends"]))
         writer.write(raw)
         await reader.readuntil(b'"done":false')
@@ -257,20 +219,13 @@ async def test_companions_of_a_killer_are_not_blamed(tmp_path: Path, victims: st
     """All that run in a runner end with it, and it is not known whose doing that was. Two names may stand for one
     runner: Ollama keeps one for each file, which `ollama cp` and `FROM` share."""
 
-    async def together(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        await gate.wait()
-        writer.write(_error(_STOPPED, message.path))
-        return True
-
     def ask(word: str) -> asyncio.Task[wire.Message]:
         model = victims if word == "victim" else "m"
         return asyncio.create_task(_ask(router, prompt=word, model=model))
 
     gate = asyncio.Event()
-    async with (
-        wire.backend(together, models=_TWO) as backend,
-        process.running(tmp_path, [process.spec("a", backend.url, numParallel=2)]) as router,
-    ):
+    together = wire.gated(gate, wire.answering(_error(_STOPPED, "/api/generate")))
+    async with process.before(tmp_path, together, models=_TWO, spec={"numParallel": 2}) as (router, backend):
         tasks = [ask(word) for word in ("killer", "victim")]
         await router.until(lambda s: s["backends"][0]["inFlight"] == 2)
         gate.set()
@@ -284,15 +239,8 @@ async def test_companions_of_a_killer_are_not_blamed(tmp_path: Path, victims: st
 
 
 async def test_what_waits_for_the_same_slot_is_refused_too(tmp_path: Path) -> None:
-    async def slow(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        await gate.wait()
-        return bool(await _dies(message, reader, writer))
-
     gate = asyncio.Event()
-    async with (
-        wire.backend(slow) as backend,
-        process.running(tmp_path, [process.spec("a", backend.url, numParallel=1)]) as router,
-    ):
+    async with process.before(tmp_path, wire.gated(gate, _dies), spec={"numParallel": 1}) as (router, backend):
         tasks = [asyncio.create_task(_ask(router, **_KILLER)) for _ in range(6)]
         await router.until(lambda s: s["queue"]["waiting"] == 5)
         gate.set()
@@ -304,15 +252,12 @@ async def test_what_waits_for_the_same_slot_is_refused_too(tmp_path: Path) -> No
 
 async def test_large_bodies_and_other_models(tmp_path: Path) -> None:
     large = {"prompt": "killer", "context": "x" * 200_000}
-    async with (
-        wire.backend(_dies, models=_TWO) as backend,
-        process.running(tmp_path, [process.spec("a", backend.url)]) as router,
-    ):
+    async with process.before(tmp_path, _dies, models=_TWO) as (router, _):
         assert [(await _ask(router, **large)).status for _ in range(3)] == [500, 422, 422]
         assert (await _ask(router, prompt="harmless", context="x" * 199_998)).status == 200
         # The same words to another model are another request.
         other = wire.post("/api/generate", {"model": "other", **_KILLER})
-        assert (await wire.ask(router.port, other)).status == 500
+        assert (await router.send(other)).status == 500
 
 
 @pytest.mark.parametrize(
@@ -326,24 +271,14 @@ async def test_large_bodies_and_other_models(tmp_path: Path) -> None:
     ],
 )
 async def test_a_runner_that_had_not_seen_the_request_is_the_model_s_failure(tmp_path: Path, text: str) -> None:
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        writer.write(_error(text, message.path))
-        return True
-
     settings = {"restart_grace_seconds": "0", "circuit_pause_seconds": "300"}
-    async with (
-        wire.backend(script) as backend,
-        process.running(tmp_path, [process.spec("a", backend.url)], **settings) as router,
-    ):
+    async with process.before(tmp_path, wire.answering(_error(text, "/api/generate")), **settings) as (router, _):
         assert [(await _ask(router, **_KILLER)).status for _ in range(6)] == [500] * 5 + [503]
         assert await _metric(router, "runner_crashes_total") == 0
 
 
 async def test_it_can_be_turned_off(tmp_path: Path) -> None:
-    async with (
-        wire.backend(_dies) as backend,
-        process.running(tmp_path, [process.spec("a", backend.url)], quarantine_seconds="0") as router,
-    ):
+    async with process.before(tmp_path, _dies, quarantine_seconds="0") as (router, backend):
         assert [(await _ask(router, **_KILLER)).status for _ in range(4)] == [500] * 4
         assert len(backend.requests) == 4
 

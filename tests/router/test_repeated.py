@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
 from collections.abc import AsyncIterator
@@ -80,21 +79,20 @@ def test_a_client_whose_heads_always_differ_is_given_up() -> None:
     assert repeated.recall(raw) is None
 
 
-async def _echo(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+def _sent(message: wire.Message) -> bytes:
     kept = [(n, v) for n, v in message.headers if n.lower() != "x-request-id"]
-    writer.write(wire.plain(json.dumps([message.start, kept, message.body.decode()]).encode()))
-    return True
+    return wire.plain(json.dumps([message.start, kept, message.body.decode()]).encode())
 
 
 @pytest.fixture(name="port")
 async def _port(tmp_path: Path) -> AsyncIterator[int]:
     """Of a router that knows one token, before a backend that answers with what it was sent."""
-    tokens = tmp_path / "tokens.json"
-    tokens.write_text(json.dumps([{"name": "alice", "token": "alice-alice-alice"}]))
-    async with wire.backend(_echo) as backend:
-        specs = [process.spec("raw", backend.url)]
-        async with process.running(tmp_path, specs, tokens_file=str(tokens), max_body_bytes="65536") as router:
-            yield router.port
+    tokens = process.tokens(tmp_path, {"name": "alice", "token": "alice-alice-alice"})
+    async with process.before(tmp_path, wire.replying(_sent), tokens_file=tokens, max_body_bytes="65536") as (
+        router,
+        _,
+    ):
+        yield router.port
 
 
 async def test_on_one_connection_everything_is_as_on_one_for_each(port: int) -> None:
@@ -106,20 +104,20 @@ async def test_on_one_connection_everything_is_as_on_one_for_each(port: int) -> 
     async with wire.connected(port) as (reader, writer):
         for number, raw in enumerate(raws):
             writer.write(raw)
-            answer = await _read(reader)
+            answer = await wire.read_answer(reader)
             assert (answer.status, answer.body) == (apart[number].status, apart[number].body)
         # A whole request and a half, then the other half: the boundary is found again.
         writer.write(raws[0] + raws[1][:50])
-        assert (await _read(reader)).body == apart[0].body
+        assert (await wire.read_answer(reader)).body == apart[0].body
         writer.write(raws[1][50:])
-        assert (await _read(reader)).body == apart[1].body
+        assert (await wire.read_answer(reader)).body == apart[1].body
         # The same head with a token that is not known is another head, and a body that is too large is refused.
         writer.write(_raw(b'{"model":"m"}', bad))
-        assert (await _read(reader)).status == 401
+        assert (await wire.read_answer(reader)).status == 401
     async with wire.connected(port) as (reader, writer):
         for size, status in ((20, 200), (20, 200), (65_537, 413)):
             writer.write(_raw(b'{"model":"m"}'.ljust(size), good))
-            assert (await _read(reader)).status == status
+            assert (await wire.read_answer(reader)).status == status
         assert await reader.read() == b""
 
 
@@ -128,12 +126,6 @@ async def test_a_compressed_body_is_decoded_each_time(port: int) -> None:
     async with wire.connected(port) as (reader, writer):
         for number in range(3):
             writer.write(_raw(gzip.compress(b'{"model":"m","n":%d}' % number), *fields))
-            answer = await _read(reader)
+            answer = await wire.read_answer(reader)
             assert answer.status == 200
             assert json.loads(answer.json()[2])["n"] == number
-
-
-async def _read(reader: asyncio.StreamReader) -> wire.Message:
-    answer = await wire.read_head(reader)
-    await wire.read_body(reader, answer, until_eof=False)
-    return answer

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from crds.gpubackend import Capability, Preemption
@@ -9,6 +11,7 @@ from router.effects import Announced, Effect, Held
 from router.priority import Level
 from router.reservation import IMPLICIT, Durations, Verdict
 from router.scheduler import Scheduler
+from tests.router import plans
 from tests.router.plans import ask, cancelled, cpu, dispatched, gpu, moves, owned, plan, sets, warm, written
 
 _BOTH = frozenset({"small", "embed"})
@@ -19,6 +22,13 @@ def _announce(made: Scheduler, now: float, owner: str = "job", lease: str = "", 
     answer, effects = made.announced(owner, model, lease, f"lease-{now:g}", now)
     assert answer.verdict is Verdict.HELD, answer
     return effects
+
+
+def _held(now: float = 0, **more: Any) -> Scheduler:
+    """One GPU with the orchestrator's set in memory, which `job` has announced."""
+    made = plan(owned(loaded=frozenset({"big"}), **more))
+    _announce(made, now)
+    return made
 
 
 def _ready(effects: list[Effect]) -> list[str]:
@@ -45,24 +55,20 @@ def test_announcing_clears_the_gpu_loads_the_orchestrator_set_and_is_ready_when_
 def test_what_is_there_already_is_ready_at_once() -> None:
     made = plan(owned(loaded=frozenset({"big"})))
     answer, effects = made.announced("job", "", "", "id", 5)
-    assert answer.reservation is not None
-    assert answer.reservation.ready
+    assert plans.reserved(answer).ready
     assert [w.held for w in written(effects)] == [Held("job", "id", 1805, "orchestrator")]
 
 
 def test_announcing_again_renews_and_a_stranger_is_told_who_holds_it() -> None:
-    made = plan(owned(loaded=frozenset({"big"})))
-    _announce(made, 5)
+    made = _held(5)
     answer, effects = made.announced("job", "", "lease-5", "other", 100)
-    assert answer.reservation is not None
-    assert (answer.reservation.id, answer.reservation.until) == ("lease-5", 1900)
+    assert (plans.reserved(answer).id, plans.reserved(answer).until) == ("lease-5", 1900)
     assert written(effects)[0].held == Held("job", "lease-5", 1900, "orchestrator")
     again, _ = made.announced("job", "", "", "other", 200)
     assert again.reservation is answer.reservation
     stranger, effects = made.announced("thief", "", "", "other", 300)
     assert (stranger.verdict, effects) == (Verdict.TAKEN, [])
-    assert stranger.reservation is not None
-    assert stranger.reservation.owner == "job"
+    assert plans.reserved(stranger).owner == "job"
     guess, _ = made.announced("thief", "", "lease-5", "other", 300)
     assert guess.verdict is Verdict.TAKEN
     assert made.unreserved("thief", "lease-5", 301)[0].verdict is Verdict.TAKEN
@@ -70,18 +76,15 @@ def test_announcing_again_renews_and_a_stranger_is_told_who_holds_it() -> None:
 
 
 def test_an_owner_that_forgot_its_lease_goes_on_with_it_and_a_late_release_ends_nothing_newer() -> None:
-    made = plan(owned(loaded=frozenset({"big"})))
-    _announce(made, 5)
+    made = _held(5)
     answer, _ = made.announced("job", "", "from-before", "x", 6)
-    assert answer.reservation is not None
-    assert answer.reservation.id == "lease-5"
+    assert plans.reserved(answer).id == "lease-5"
     assert made.unreserved("job", "from-before", 7)[0].verdict is Verdict.NOTHING
     assert made.unreserved("job", "", 8)[0].verdict is Verdict.RELEASED
 
 
 def test_releasing_brings_the_background_set_back_and_may_be_repeated() -> None:
-    made = plan(owned(loaded=frozenset({"big"})))
-    _announce(made, 5)
+    made = _held(5)
     answer, effects = made.unreserved("job", "lease-5", 50)
     assert answer.verdict is Verdict.RELEASED
     assert moves(warm(made, effects, 51)) == [("unload", "big"), ("load", "embed"), ("load", "small")]
@@ -111,8 +114,7 @@ def test_neither_an_embedding_nor_a_gpu_without_sets_is_reserved_by_a_p0_request
 
 
 def test_it_ends_after_idle_time_and_a_running_request_is_not_idle() -> None:
-    made = plan(owned(loaded=frozenset({"big"}), durations=_DURATIONS))
-    _announce(made, 0)
+    made = _held(durations=_DURATIONS)
     made.offered(ask(0, Level.P0, "big"), 10)
     assert [moves(made.ticked(float(now))) for now in (310, 420, 430)] == [[], [], []]  # a generation of seven minutes
     made.released(0, 430)
@@ -153,8 +155,7 @@ def test_a_p0_that_runs_past_the_end_keeps_the_reservation() -> None:
 
 
 def test_urgent_work_of_others_alone_keeps_no_reservation_beyond_its_longest_time() -> None:
-    made = plan(owned(loaded=frozenset({"big"}), durations=_DURATIONS))
-    _announce(made, 0)
+    made = _held(durations=_DURATIONS)
     for second in range(0, 1800, 200):
         made.offered(ask(second, Level.P1, "big"), second)
         made.released(second, second + 100)
@@ -185,8 +186,7 @@ def test_a_load_that_failed_ends_the_reservation() -> None:
 
 
 def test_a_p0_turns_a_change_that_has_begun_and_waits_for_one_load_at_most() -> None:
-    made = plan(owned(loaded=frozenset({"big"})))
-    _announce(made, 0)
+    made = _held()
     effects = made.unreserved("job", "", 10)[1]
     assert moves(effects) == [("unload", "big")]
     assert moves(made.unloaded("gpu", "big", 12)) == [("load", "embed")]
@@ -199,8 +199,7 @@ def test_a_p0_turns_a_change_that_has_begun_and_waits_for_one_load_at_most() -> 
 
 
 def test_a_change_that_is_turned_twice_sends_nothing_to_a_model_that_still_loads() -> None:
-    made = plan(owned(loaded=frozenset({"big"})))
-    _announce(made, 0)
+    made = _held()
     made.unreserved("job", "", 10)
     assert moves(made.unloaded("gpu", "big", 12)) == [("load", "embed")]
     made.offered(ask(0, Level.P0, "big"), 15)
@@ -211,8 +210,7 @@ def test_a_change_that_is_turned_twice_sends_nothing_to_a_model_that_still_loads
 
 
 def test_a_p0_takes_back_a_model_that_still_drains() -> None:
-    made = plan(owned(loaded=frozenset({"big"}), slots=2))
-    _announce(made, 0)
+    made = _held(slots=2)
     made.offered(ask(0, Level.P1, "big"), 5)
     assert moves(made.unreserved("job", "", 10)[1]) == []
     assert dispatched(made.offered(ask(1, Level.P0, "big"), 11)) + dispatched(made.ticked(12)) == [(1, "gpu")]
@@ -220,8 +218,7 @@ def test_a_p0_takes_back_a_model_that_still_drains() -> None:
 
 
 def test_neither_p1_nor_a_p0_against_a_reservation_turns_a_change() -> None:
-    made = plan(owned(loaded=frozenset({"big"})))
-    _announce(made, 0)
+    made = _held()
     made.unreserved("job", "", 10)
     assert moves(made.unloaded("gpu", "big", 12)) == [("load", "embed")]
     made.offered(ask(0, Level.P1, "big", arrived=15.0), 15)
@@ -256,15 +253,12 @@ def test_background_runs_again_as_soon_as_the_gpu_is_given_back() -> None:
 
 
 def test_an_announced_reservation_stands_against_who_is_due_and_one_of_a_p0_request_does_not() -> None:
-    made = plan(owned(loaded=frozenset({"big"})))
-    _announce(made, 0)
-    made.offered(ask(0, Level.P0, "big"), 0)
-    made.offered(ask(1, Level.P2, "small", arrived=0.0), 0)
+    made = _held()
+    plans.offer(made, ask(0, Level.P0, "big"), ask(1, Level.P2, "small", arrived=0.0), now=0)
     assert moves(made.ticked(200)) == []
     assert moves(made.released(0, 200)) == []
     soft = plan(owned(loaded=frozenset({"big"})))
-    soft.offered(ask(0, Level.P0, "big"), 0)
-    soft.offered(ask(1, Level.P2, "small", arrived=0.0), 0)
+    plans.offer(soft, ask(0, Level.P0, "big"), ask(1, Level.P2, "small", arrived=0.0), now=0)
     soft.ticked(109)
     assert moves(soft.released(0, 110)) == [("unload", "big")]
 
@@ -282,9 +276,7 @@ def test_of_three_gpus_two_orchestrators_get_one_each() -> None:
     made = plan(owned("a", loaded=frozenset({"big"})), owned("b", loaded=_BOTH), owned("c"))
     first, _ = made.announced("one", "", "", "1", 0)
     second, effects = made.announced("two", "", "", "2", 1)
-    assert first.reservation is not None
-    assert second.reservation is not None
-    assert (first.reservation.backend, second.reservation.backend) == ("a", "c")
+    assert (plans.reserved(first).backend, plans.reserved(second).backend) == ("a", "c")
     assert moves(effects) == [("load", "big")]
 
 
@@ -295,8 +287,7 @@ def test_it_survives_a_restart_of_the_router() -> None:
     assert moves(warm(made, effects, 1)) == [("unload", "embed"), ("unload", "small"), ("load", "big")]
     assert made.announced("stranger", "", "", "x", 2)[0].verdict is Verdict.TAKEN
     answer, _ = made.announced("job", "", "kept", "x", 3)
-    assert answer.reservation is not None
-    assert answer.reservation.id == "kept"
+    assert plans.reserved(answer).id == "kept"
 
 
 def test_a_reservation_that_ran_out_while_nobody_was_there_is_gone() -> None:
@@ -311,8 +302,7 @@ def test_announcing_while_the_reserved_gpu_is_away_moves_to_another() -> None:
     _announce(made, 0)
     made.reconfigured([owned("a", available=False), owned("b")], 1)
     answer, effects = made.announced("job", "", "lease-0", "x", 2)
-    assert answer.reservation is not None
-    assert (answer.reservation.id, answer.reservation.backend) == ("lease-0", "b")
+    assert (plans.reserved(answer).id, plans.reserved(answer).backend) == ("lease-0", "b")
     assert moves(effects) == [("load", "big")]
 
 
@@ -389,8 +379,7 @@ def test_a_spare_one_ends_when_its_backend_becomes_the_only_one() -> None:
     big = frozenset({"big"})
     made = plan(owned("a", loaded=big), owned("b", loaded=_BOTH))
     first, _ = made.announced("run", "big", "", "id", 0, spare_only=True)
-    assert first.reservation is not None
-    assert first.reservation.backend == "a"
+    assert plans.reserved(first).backend == "a"
     made.reconfigured([owned("a", loaded=big), owned("b", available=False)], 1)
     kept, _ = made.announced("operator", "big", "id-of-another", "x", 2)
     assert kept.verdict is Verdict.TAKEN

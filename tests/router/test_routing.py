@@ -38,10 +38,7 @@ def _both(gpu: ollama.Fake, cpu: ollama.Fake, **more: Any) -> list[dict[str, Any
 async def test_gpu_first_then_cpu_when_it_is_killed_then_503(
     tmp_path: Path, gpu: ollama.Fake, cpu: ollama.Fake
 ) -> None:
-    async with (
-        process.running(tmp_path, _both(gpu, cpu), restart_grace_seconds="0") as router,
-        router.http() as http,
-    ):
+    async with process.running(tmp_path, _both(gpu, cpu), restart_grace_seconds="0") as router, router.http() as http:
         first = await http.post("/api/chat", json=_CHAT)
         assert (first.status_code, first.headers["X-Ollama-Router-Backend"]) == (200, "g")
         gpu.kill()
@@ -65,7 +62,7 @@ async def test_a_backend_that_comes_back_is_used_again(tmp_path: Path) -> None:
             await router.until(lambda s: not s["backends"][0]["healthy"])
             with ollama.running(port, models=["qwen2.5:7b"]):
                 await router.until(lambda s: s["backends"][0]["healthy"])
-                assert (await wire.ask(router.port, wire.post("/api/chat", _CHAT))).status == 200
+                assert (await router.post("/api/chat", _CHAT)).status == 200
 
 
 def _header(entry: dict[str, Any], name: str) -> str | None:
@@ -100,10 +97,7 @@ async def test_priority_order_and_parallel_limit_at_the_backend(tmp_path: Path) 
 
 
 async def test_a_wrong_model_is_404_and_named_and_nothing_is_asked(tmp_path: Path, gpu: ollama.Fake) -> None:
-    async with (
-        process.running(tmp_path, [process.spec("g", gpu.url)]) as router,
-        router.http() as http,
-    ):
+    async with process.running(tmp_path, [process.spec("g", gpu.url)]) as router, router.http() as http:
         native = await http.post("/api/chat", json=_CHAT | {"model": "Nope"})
         assert native.status_code == 404
         assert native.json()["error"].startswith("model 'Nope' not found")
@@ -114,10 +108,7 @@ async def test_a_wrong_model_is_404_and_named_and_nothing_is_asked(tmp_path: Pat
 
 async def test_model_sets_narrow_what_is_served_and_give_priorities(tmp_path: Path, gpu: ollama.Fake) -> None:
     sets = process.model_set({"name": "Qwen3-Coder:30b", "priority": 0}, {"name": "not-pulled"})
-    async with (
-        process.running(tmp_path, [process.spec("g", gpu.url, modelSets=sets)]) as router,
-        router.http() as http,
-    ):
+    async with process.running(tmp_path, [process.spec("g", gpu.url, modelSets=sets)]) as router, router.http() as http:
         assert (await router.backend("g"))["models"] == ["qwen3-coder:30b"]
         assert (await http.post("/api/chat", json=_CHAT)).status_code == 404
         assert (await router.status())["lastP0"] is None
@@ -129,10 +120,7 @@ async def test_model_sets_narrow_what_is_served_and_give_priorities(tmp_path: Pa
 async def test_lists_are_merged_and_cost_the_backends_nothing(
     tmp_path: Path, gpu: ollama.Fake, cpu: ollama.Fake
 ) -> None:
-    async with (
-        process.running(tmp_path, _both(gpu, cpu)) as router,
-        router.http() as http,
-    ):
+    async with process.running(tmp_path, _both(gpu, cpu)) as router, router.http() as http:
         everything = {"qwen2.5:7b", "qwen3-coder:30b", "only-cpu:1b"}
         tags = [m["name"] for m in (await http.get("/api/tags")).json()["models"]]
         assert (set(tags), len(tags)) == (everything, 3)
@@ -150,10 +138,7 @@ async def test_lists_are_merged_and_cost_the_backends_nothing(
 
 
 async def test_what_changes_a_backend_is_refused_with_the_remedy(tmp_path: Path, gpu: ollama.Fake) -> None:
-    async with (
-        process.running(tmp_path, [process.spec("g", gpu.url)]) as router,
-        router.http() as http,
-    ):
+    async with process.running(tmp_path, [process.spec("g", gpu.url)]) as router, router.http() as http:
         for method, path in [("POST", "pull"), ("POST", "create"), ("DELETE", "delete"), ("POST", "push"),
                              ("POST", "copy"), ("POST", "%70ull"), ("HEAD", "blobs/sha256:0")]:  # fmt: skip
             answer = await http.request(method, f"/api/{path}", json={"model": "m"})
@@ -166,10 +151,7 @@ async def test_what_changes_a_backend_is_refused_with_the_remedy(tmp_path: Path,
 
 
 async def test_draining_backend_takes_nothing_new(tmp_path: Path, gpu: ollama.Fake, cpu: ollama.Fake) -> None:
-    async with (
-        process.running(tmp_path, _both(gpu, cpu, drain=True)) as router,
-        router.http() as http,
-    ):
+    async with process.running(tmp_path, _both(gpu, cpu, drain=True)) as router, router.http() as http:
         answer = await http.post("/api/chat", json=_CHAT)
         assert answer.headers["X-Ollama-Router-Backend"] == "c"
         assert gpu.count(path="/api/chat") == 0
@@ -186,11 +168,8 @@ async def test_two_hundred_streams_at_once(tmp_path: Path) -> None:
         writer.write(wire.chunk(message.body + b"\n") + wire.chunk(b""))
         return True
 
-    async with (
-        wire.backend(script) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
-    ):
-        asks = [wire.ask(router.port, wire.post("/api/generate", {"model": "m", "n": n})) for n in range(200)]
+    async with process.before(tmp_path, script) as (router, _):
+        asks = [router.post("/api/generate", {"model": "m", "n": n}) for n in range(200)]
         tasks = [asyncio.create_task(ask) for ask in asks]
         await router.until(lambda s: s["backends"][0]["inFlight"] == 200)
         gate.set()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -47,15 +45,6 @@ def _signed(
     return runtoken.Signer(lambda: keys, lambda: datetime.now(UTC) - age).sign(run, HOUR)
 
 
-def _bearer(token: str) -> list[tuple[str, str]]:
-    return [("Authorization", f"Bearer {token}")]
-
-
-async def _echo(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-    writer.write(wire.plain(b"{}"))
-    return True
-
-
 def _keys(directory: Path) -> Path:
     folder = directory / "keys"
     folder.mkdir(parents=True)
@@ -64,9 +53,7 @@ def _keys(directory: Path) -> Path:
 
 
 def _tokens(directory: Path) -> str:
-    path = directory / "tokens.json"
-    path.write_text(json.dumps([{"name": "person", "token": _PERSON}]))
-    return str(path)
+    return process.tokens(directory, {"name": "person", "token": _PERSON})
 
 
 class Site:
@@ -78,25 +65,24 @@ class Site:
         self.keys = keys
 
     async def embed(self, *headers: tuple[str, str]) -> wire.Message:
-        return await wire.ask(self.router.port, wire.post("/api/embed", _EMBED, headers))
+        return await self.router.post("/api/embed", _EMBED, headers)
 
 
 @asynccontextmanager
 async def _site(directory: Path, backend_spec: dict[str, Any] | None = None, **settings: str) -> AsyncIterator[Site]:
     keys = _keys(directory)
-    async with wire.backend(_echo) as backend:
-        spec = process.spec("raw", backend.url, **(backend_spec or {}))
-        async with process.running(directory, [spec], run_token_keys=str(keys), **settings) as router:
-            yield Site(router, backend, keys)
+    given = {"run_token_keys": str(keys), **settings}
+    async with process.before(directory, wire.answering(), spec=backend_spec, **given) as (router, backend):
+        yield Site(router, backend, keys)
 
 
 @pytest.mark.parametrize("required", ["true", "false"])
 async def test_a_run_needs_its_token_alone_and_no_backend_sees_it(tmp_path: Path, required: str) -> None:
     async with _site(tmp_path, tokens_file=_tokens(tmp_path), token_required=required) as site:
         answers = [
-            await site.embed(*_bearer(_signed())),
+            await site.embed(*wire.bearer(_signed())),
             await site.embed(("x-api-key", _signed())),
-            await site.embed(*_bearer(_PERSON)),
+            await site.embed(*wire.bearer(_PERSON)),
         ]
         assert [answer.status for answer in answers] == [200] * 3
         assert [one.header("Authorization") or one.header("x-api-key") for one in site.backend.requests] == [None] * 3
@@ -105,11 +91,11 @@ async def test_a_run_needs_its_token_alone_and_no_backend_sees_it(tmp_path: Path
 
 async def test_where_no_token_is_asked_for_a_run_s_is_verified_and_others_pass_as_before(tmp_path: Path) -> None:
     async with _site(tmp_path) as site:
-        expired = await site.embed(*_bearer(_signed(age=2 * HOUR)))
+        expired = await site.embed(*wire.bearer(_signed(age=2 * HOUR)))
         assert expired.status == 401
         answers = [
-            await site.embed(*_bearer(_signed())),
-            await site.embed(*_bearer("whatever-a-library-sends")),
+            await site.embed(*wire.bearer(_signed())),
+            await site.embed(*wire.bearer("whatever-a-library-sends")),
             await site.embed(("Authorization", "Basic x")),
             await site.embed(),
         ]
@@ -125,7 +111,7 @@ async def test_an_expired_or_foreign_one_is_refused_with_the_reason(tmp_path: Pa
             (_signed(secret=b"other" * 10), "key that is not accepted"),
             (_signed()[:-4] + "AAAA", "signature"),
         ):
-            answer = await site.embed(*_bearer(token))
+            answer = await site.embed(*wire.bearer(token))
             assert (answer.status, answer.header("WWW-Authenticate")) == (401, 'Bearer realm="jervis"')
             message = answer.json()["error"]
             assert reason in message
@@ -137,31 +123,31 @@ async def test_an_expired_or_foreign_one_is_refused_with_the_reason(tmp_path: Pa
 
 async def test_its_ceiling_stands_above_the_header(tmp_path: Path) -> None:
     async with _site(tmp_path) as site:
-        background = _bearer(_signed(ceiling=Priority.P3, mode=Mode.BACKGROUND))
+        background = wire.bearer(_signed(ceiling=Priority.P3, mode=Mode.BACKGROUND))
         for claim in ("0", "P1", "critical", "100"):
             assert (await site.embed(*background, ("X-Ollama-Priority", claim))).status == 200
         assert await site.router.metric(_SAMPLE % "P3") == 4
-        assert (await site.embed(*_bearer(_signed()), ("X-Ollama-Priority", "0"))).status == 200
+        assert (await site.embed(*wire.bearer(_signed()), ("X-Ollama-Priority", "0"))).status == 200
         assert await site.router.metric(_SAMPLE % "P0") == 1
 
 
 async def test_a_background_run_cannot_pass_for_a_user(tmp_path: Path) -> None:
     async with _site(tmp_path) as site:
         urgent = ("X-Ollama-Priority", "0")
-        background = _bearer(_signed(mode=Mode.BACKGROUND))
+        background = wire.bearer(_signed(mode=Mode.BACKGROUND))
         for headers in ([], [("X-Jervis-Mode", "Foreground")], [("X-Jervis-Mode", "")]):
             assert (await site.embed(*background, urgent, *headers)).status == 200
         seen = await site.router.status()
         assert seen["lastP0"] is not None
         assert seen["lastUserP0"] is None
-        assert (await site.embed(*_bearer(_signed()), urgent)).status == 200
+        assert (await site.embed(*wire.bearer(_signed()), urgent)).status == 200
         assert (await site.router.status())["lastUserP0"] is not None
 
 
 async def test_it_counts_for_its_client(tmp_path: Path) -> None:
     async with _site(tmp_path, {"ceilings": [{"client": "acme", "priority": 3}]}) as site:
         for client in ("acme", "other"):
-            headers = [*_bearer(_signed(client=client)), ("X-Ollama-Priority", "0")]
+            headers = [*wire.bearer(_signed(client=client)), ("X-Ollama-Priority", "0")]
             assert (await site.embed(*headers)).status == 200
         assert [await site.router.metric(_SAMPLE % level) for level in ("P0", "P3")] == [1, 1]
 
@@ -170,25 +156,25 @@ async def test_it_counts_for_its_client(tmp_path: Path) -> None:
 async def test_it_administers_nothing(tmp_path: Path, tokens: bool) -> None:
     settings = {"tokens_file": _tokens(tmp_path)} if tokens else {}
     async with _site(tmp_path, None, **settings) as site:
-        run = _bearer(_signed())
+        run = wire.bearer(_signed())
         backend = ("X-Ollama-Router-Backend", "raw")
         answers = [
-            await wire.ask(site.router.port, wire.post("/api/pull", {"model": "new"}, [*run, backend])),
-            await wire.ask(site.router.port, wire.request("GET", _STATUS, headers=run)),
-            await wire.ask(site.router.port, wire.request("GET", "/router/explain?model=m", headers=run)),
+            await site.router.post("/api/pull", {"model": "new"}, [*run, backend]),
+            await site.router.get(_STATUS, run),
+            await site.router.get("/router/explain?model=m", run),
         ]
         assert [answer.status for answer in answers] == [403] * 3
         assert "docs/tokens.md" in answers[1].json()["error"]
-        assert (await wire.ask(site.router.port, wire.request("GET", "/api/tags", headers=run))).status == 200
+        assert (await site.router.get("/api/tags", run)).status == 200
         assert not site.backend.requests
 
 
 async def test_it_reserves_for_its_run_alone_and_keeps_no_model_from_others(tmp_path: Path) -> None:
     async with _site(tmp_path, tokens_file=_tokens(tmp_path)) as site:
-        run, person = _bearer(_signed()), _bearer(_PERSON)
+        run, person = wire.bearer(_signed()), wire.bearer(_PERSON)
 
         async def ask(path: str, who: list[tuple[str, str]], **body: Any) -> wire.Message:
-            return await wire.ask(site.router.port, wire.post(f"/router/{path}", {"owner": "o", **body}, who))
+            return await site.router.post(f"/router/{path}", {"owner": "o", **body}, who)
 
         alone = await ask("announce", run)
         assert alone.status == 409, "the only backend serves all other models as well"
@@ -197,24 +183,24 @@ async def test_it_reserves_for_its_run_alone_and_keeps_no_model_from_others(tmp_
         assert held.status == 200
         assert (await ask("release", run, leaseId=held.json()["leaseId"])).status == 409, "it is another owner's"
         assert (await ask("release", person)).json()["released"]
-        assert (await ask("announce", _bearer(_signed(ceiling=Priority.P1)))).status == 403
+        assert (await ask("announce", wire.bearer(_signed(ceiling=Priority.P1)))).status == 403
 
 
 async def test_a_key_is_rotated_while_the_router_runs(tmp_path: Path) -> None:
     new = b"n" * 48
     async with _site(tmp_path, tokens_file=_tokens(tmp_path)) as site:
-        assert (await site.embed(*_bearer(_signed(secret=new)))).status == 401
+        assert (await site.embed(*wire.bearer(_signed(secret=new)))).status == 401
         (site.keys / "next").write_bytes(new)
 
         async def status() -> int:
-            return (await site.embed(*_bearer(_signed(secret=new)))).status
+            return (await site.embed(*wire.bearer(_signed(secret=new)))).status
 
         assert await waiting.eventually(status, good=lambda code: code == 200) == 200
-        assert (await site.embed(*_bearer(_signed()))).status == 200
+        assert (await site.embed(*wire.bearer(_signed()))).status == 200
         os.replace(site.keys / "next", site.keys / "signing")
 
         async def former() -> int:
-            return (await site.embed(*_bearer(_signed()))).status
+            return (await site.embed(*wire.bearer(_signed()))).status
 
         assert await waiting.eventually(former, good=lambda code: code == 401) == 401
         assert await status() == 200
@@ -233,21 +219,19 @@ async def test_keys_that_cannot_be_used_stop_the_start(tmp_path: Path) -> None:
 async def test_a_run_that_is_over_calls_no_model_and_before_the_operator_spoke_none_does(tmp_path: Path) -> None:
     keys, live = runtoken.ring([_SECRET]), {"0b7f": 2}
 
-    async def say(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        said = liveruns.sign(liveruns.Live(as_of=datetime.now(UTC), runs=live), keys)
-        writer.write(wire.plain(said.encode()))
-        return True
+    def say(message: wire.Message) -> bytes:
+        return wire.plain(liveruns.sign(liveruns.Live(as_of=datetime.now(UTC), runs=live), keys).encode())
 
     async def status(site: Site, wanted: int) -> wire.Message:
         """Asks until the answer has this status: the router hears of a change within seconds."""
         return await waiting.eventually(
-            lambda: site.embed(*_bearer(_signed(age=HOUR / 2))), good=lambda answer: answer.status == wanted
+            lambda: site.embed(*wire.bearer(_signed(age=HOUR / 2))), good=lambda answer: answer.status == wanted
         )
 
-    async with wire.backend(say) as operator:
+    async with wire.backend(wire.replying(say)) as operator:
         unheard = {"live_runs_url": "http://127.0.0.1:9"}
         async with _site(tmp_path / "unheard", None, **unheard) as site:
-            answer = await site.embed(*_bearer(_signed()))
+            answer = await site.embed(*wire.bearer(_signed()))
             assert (answer.status, answer.header("X-Ollama-Router-Reason")) == (503, "TokenUnchecked")
             assert answer.header("Retry-After") is not None
             assert (await site.embed()).status == 200, "without a token as before"

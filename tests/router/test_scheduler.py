@@ -13,7 +13,7 @@ from router.effects import Reason
 from router.host import Backend
 from router.priority import OVERFLOW, Level
 from router.queue import QueueBounds
-from tests.router.plans import M, ask, cpu, dispatched, gpu, plan, refused
+from tests.router.plans import M, ask, cpu, dispatched, gpu, offer, plan, refused, served
 
 
 def test_free_gpu_before_cpu_and_queue_when_both_are_full() -> None:
@@ -45,8 +45,7 @@ def test_a_model_that_only_cpus_have_runs_there() -> None:
 
 def test_when_the_gpu_is_away_the_cpu_takes_everybody_it_may() -> None:
     made = plan(gpu(), cpu(slots=9))
-    made.offered(ask(0), 0)
-    made.offered(ask(1, Level.P0), 0)
+    offer(made, ask(0), ask(1, Level.P0), now=0)
     effects = made.reconfigured([gpu(available=False), cpu(slots=9)], 1)
     assert dispatched(effects) == [(1, "cpu")]
 
@@ -57,11 +56,7 @@ def test_order_is_by_level_then_by_arrival() -> None:
     levels = [Level.P3, Level.P1, Level.AUTO, Level.P0, Level.P2, Level.P3, Level.P0]
     for number, level in enumerate(levels, start=1):
         made.offered(ask(number, level, arrived=0.0), 0)
-    served, running = [], 0
-    for _ in levels:
-        ((running, _backend),) = dispatched(made.released(running, 1))
-        served.append(running)
-    assert served == [4, 7, 2, 5, 3, 1, 6]
+    assert served(made, 0, len(levels), now=1) == [4, 7, 2, 5, 3, 1, 6]
 
 
 def test_clients_take_turns_and_each_keeps_its_order() -> None:
@@ -69,11 +64,7 @@ def test_clients_take_turns_and_each_keeps_its_order() -> None:
     made.offered(ask(0), 0)
     for number, client in enumerate("aaaabbc", start=1):
         made.offered(ask(number, client=client, arrived=0.0), 0)
-    served, running = [], 0
-    for _ in range(7):
-        ((running, _backend),) = dispatched(made.released(running, 1))
-        served.append(running)
-    assert served == [1, 5, 7, 2, 6, 3, 4]
+    assert served(made, 0, 7, now=1) == [1, 5, 7, 2, 6, 3, 4]
 
 
 def test_who_is_due_goes_first_but_only_every_fourth_time() -> None:
@@ -83,24 +74,15 @@ def test_who_is_due_goes_first_but_only_every_fourth_time() -> None:
         made.offered(ask(number, Level.P3, arrived=0.0), 0)
     for number in range(10, 20):
         made.offered(ask(number, Level.P0, arrived=599.0), 599)
-    served, running = [], 0
-    for _ in range(9):
-        ((running, _backend),) = dispatched(made.released(running, 600))
-        served.append(running)
-    assert served == [10, 11, 1, 12, 13, 14, 2, 15, 16]  # the first one of four runs already
+    assert served(made, 0, 9, now=600) == [10, 11, 1, 12, 13, 14, 2, 15, 16]  # the first one of four runs already
 
 
 def test_due_requests_are_served_in_the_order_in_which_they_became_due() -> None:
     made = plan(gpu(), ageing=Ageing(limits=(5, 30, 120, 240, 600), every=1))
-    made.offered(ask(0, Level.P0), 0)
-    made.offered(ask(1, Level.P3, arrived=0.0), 0)  # due at 540
+    offer(made, ask(0, Level.P0), ask(1, Level.P3, arrived=0.0), now=0)  # due at 540
     made.offered(ask(2, Level.P1, arrived=510.0), 510)  # due at 537
     made.offered(ask(3, Level.P0, arrived=540.0), 540)  # due at 544.5
-    order, running = [], 0
-    for _ in range(3):
-        ((running, _backend),) = dispatched(made.released(running, 541))
-        order.append(running)
-    assert order == [2, 1, 3]
+    assert served(made, 0, 3, now=541) == [2, 1, 3]
 
 
 def test_loaded_before_idle_before_name_and_weights() -> None:
@@ -126,9 +108,7 @@ def test_slots_are_per_model_and_models_at_once_are_bounded() -> None:
 def test_a_model_that_waits_for_its_turn_is_not_starved_by_those_that_are_loaded() -> None:
     names = frozenset({"m:latest", "n:latest"})
     made = plan(gpu(models=names, max_loaded=1))
-    made.offered(ask(0, Level.P2), 0)
-    made.offered(ask(1, Level.P2, arrived=0.0), 0)
-    made.offered(ask(2, Level.P0, "n:latest", arrived=0.0), 0)
+    offer(made, ask(0, Level.P2), ask(1, Level.P2, arrived=0.0), ask(2, Level.P0, "n:latest", arrived=0.0), now=0)
     assert dispatched(made.released(0, 1)) == [(2, "gpu")]
     assert made.offered(ask(3, Level.P2, arrived=1.0), 1) == []
     assert dispatched(made.released(2, 2)) == [(1, "gpu")]
@@ -212,9 +192,7 @@ def test_the_queue_is_bounded_by_count_by_bytes_and_by_client() -> None:
 
 def test_the_youngest_of_the_least_urgent_makes_room_for_somebody_more_urgent() -> None:
     made = plan(gpu(), bounds=QueueBounds(count=2))
-    made.offered(ask(0, Level.P0), 0)
-    made.offered(ask(1), 0)
-    made.offered(ask(2), 0)
+    offer(made, ask(0, Level.P0), ask(1), ask(2), now=0)
     assert refused(made.offered(ask(3, Level.P1), 0)) == [(2, Reason.QUEUE_FULL)]
     assert refused(made.offered(ask(4), 0)) == [(4, Reason.QUEUE_FULL)]
     assert [r.id for r in made.waiting()] == [3, 1]

@@ -5,18 +5,8 @@ from __future__ import annotations
 from router.effects import Load, Reason, Unload
 from router.priority import Level
 from router.reservation import Durations
-from tests.router.plans import (
-    ask,
-    cancelled,
-    cpu,
-    dispatched,
-    moves,
-    owned,
-    plan,
-    refused,
-    sets,
-    warm,
-)
+from tests.router import plans
+from tests.router.plans import ask, cancelled, cpu, dispatched, moves, owned, plan, refused, sets, warm
 
 _BOTH = frozenset({"small", "embed"})
 
@@ -136,8 +126,7 @@ def test_alternating_requests_change_sets_at_most_twice() -> None:
 def test_a_waiter_that_hung_up_causes_no_change() -> None:
     made = plan(owned(loaded=_BOTH))
     made.reconfigured([owned(loaded=_BOTH)], 0, lambda model: True)
-    made.offered(ask(0, Level.P2, "small", arrived=0.0), 5)
-    made.offered(ask(1, Level.P2, "small", arrived=0.0), 5)
+    plans.offer(made, ask(0, Level.P2, "small", arrived=0.0), ask(1, Level.P2, "small", arrived=0.0), now=5)
     made.offered(ask(2, Level.P2, "big", arrived=5.0), 5)
     made.withdrawn(2, 6)
     assert [moves(made.ticked(float(now))) for now in (10, 40, 200)] == [[], [], []]

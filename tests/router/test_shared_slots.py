@@ -15,7 +15,7 @@ from router.host import Backend
 from router.priority import Level
 from router.queue import QueueBounds
 from router.scheduler import Scheduler
-from tests.router.plans import ask, cancelled, cpu, dispatched, gpu, plan, refused
+from tests.router.plans import ask, cancelled, cpu, dispatched, gpu, offer, plan, refused, served
 from tests.router.simulation import Job, Server, Simulation
 
 _NAMES = ("chat", "code", "ingest", "embed")
@@ -44,11 +44,7 @@ def test_the_turn_of_those_that_are_due_is_one_account_for_all_models() -> None:
         made.offered(ask(number + 3, Level.P3, "embed", arrived=1.0), 600)
     for number in range(10, 20):
         made.offered(ask(number, Level.P1, "chat", arrived=600.0), 600)
-    served, running = [], 0
-    for _ in range(12):
-        ((running, _backend),) = dispatched(made.released(running, 601))
-        served.append(running)
-    assert served == [10, 11, 1, 12, 13, 14, 2, 15, 16, 17, 3, 18]
+    assert served(made, 0, 12, now=601) == [10, 11, 1, 12, 13, 14, 2, 15, 16, 17, 3, 18]
 
 
 def test_what_is_due_goes_before_a_p0_only_after_three_others() -> None:
@@ -58,11 +54,7 @@ def test_what_is_due_goes_before_a_p0_only_after_three_others() -> None:
     made.offered(ask(9, Level.P1, "chat", arrived=600.0), 600)
     for number in range(10, 16):
         made.offered(ask(number, Level.P0, "chat", arrived=600.0), 600)
-    served, running = [], 0
-    for _ in range(9):
-        ((running, _backend),) = dispatched(made.released(running, 601))
-        served.append(running)
-    assert served == [10, 11, 12, 1, 13, 14, 15, 2, 9]
+    assert served(made, 0, 9, now=601) == [10, 11, 12, 1, 13, 14, 15, 2, 9]
 
 
 def test_a_p0_takes_the_slot_of_background_of_another_model() -> None:
@@ -155,9 +147,7 @@ def test_a_p0_waits_for_one_job_at_most_whatever_else_there_is(seed: int) -> Non
 def test_the_account_lives_as_long_as_the_backend_not_as_the_queue() -> None:
     """A queue that is empty for a moment takes no turn away."""
     made = plan(gpu(models=_BOTH, max_in_flight=1), ageing=Ageing(every=3))
-    made.offered(ask(0, Level.P1, "chat", arrived=600.0), 600)
-    made.offered(ask(1, Level.P1, "chat", arrived=600.0), 600)
+    offer(made, ask(0, Level.P1, "chat", arrived=600.0), ask(1, Level.P1, "chat", arrived=600.0), now=600)
     assert dispatched(made.released(0, 600)) == [(1, "gpu")]
-    made.offered(ask(2, Level.P1, "chat", arrived=600.0), 600)
-    made.offered(ask(3, Level.P3, "ingest", arrived=0.0), 600)
+    offer(made, ask(2, Level.P1, "chat", arrived=600.0), ask(3, Level.P3, "ingest", arrived=0.0), now=600)
     assert dispatched(made.released(1, 600)) == [(3, "gpu")]

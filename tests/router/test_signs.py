@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from tests import waiting
 from tests.router import process, wire
 
 _ASKS = [("X-Jervis-Progress", "true")]
+_CHAT = "/v1/chat/completions"
 _EVENT = b'data: {"choices": [{"index": 0, "delta": {"content": "hi"}}]}\n\n'
 _DONE = b"data: [DONE]\n\n"
 _OFTEN = {"progress_seconds": "0.05"}
@@ -75,28 +78,31 @@ async def _rest(reader: asyncio.StreamReader) -> tuple[bytes, bool]:
     return message.body, message.clean
 
 
-async def _logged(router: process.Router, number: int) -> list[dict[str, Any]]:
-    """The request log, once it has so many lines."""
-
-    def look() -> list[dict[str, Any]]:
-        return [event for event in router.events() if event["event"] == "request"]
-
-    found: list[dict[str, Any]] = await waiting.eventually(look, good=lambda lines: len(lines) >= number)
-    return found
+@asynccontextmanager
+async def _streamed(
+    directory: Path, script: wire.Script, path: str = _CHAT, asks: wire.Fields = _ASKS, **more: Any
+) -> AsyncIterator[tuple[process.Router, wire.Backend, asyncio.StreamReader]]:
+    """A router before one backend, and a stream that it answers: the head has been read."""
+    async with (
+        process.before(directory, script, **_OFTEN, **more) as (router, backend),
+        wire.connected(router.port) as (reader, writer),
+    ):
+        writer.write(wire.post(path, _STREAM, asks))
+        assert (await wire.read_head(reader)).status == 200
+        yield router, backend, reader
 
 
 async def test_who_waits_in_the_queue_is_told_his_position(tmp_path: Path) -> None:
     slow = Slow()
     async with (
-        wire.backend(slow.play) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url, numParallel=1)], **_OFTEN) as router,
+        process.before(tmp_path, slow.play, spec={"numParallel": 1}, **_OFTEN) as (router, backend),
         wire.connected(router.port) as (reader, writer),
     ):
         others = []
         for _ in range(2):
-            others.append(asyncio.create_task(wire.ask(router.port, wire.post("/v1/chat/completions", _STREAM))))
+            others.append(asyncio.create_task(router.post(_CHAT, _STREAM)))
             await router.until(lambda s: s["backends"][0]["inFlight"] + s["queue"]["waiting"] == len(others))
-        writer.write(wire.post("/v1/chat/completions", _STREAM, [*_ASKS, ("X-Request-Id", "mine")]))
+        writer.write(wire.post(_CHAT, _STREAM, [*_ASKS, ("X-Request-Id", "mine")]))
         head = await wire.read_head(reader)
         assert (head.status, head.header("Content-Type"), head.header("X-Request-Id")) == (
             200,
@@ -123,11 +129,10 @@ async def test_ollama_s_streams_get_empty_records_and_only_who_asks(tmp_path: Pa
     last = b'{"model":"m","done":true}\n'
     slow = Slow(last, content_type="application/x-ndjson")
     async with (
-        wire.backend(slow.play) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)], progress_for_all="true", **_OFTEN) as router,
+        process.before(tmp_path, slow.play, progress_for_all="true", **_OFTEN) as (router, _),
         wire.connected(router.port) as (reader, writer),
     ):
-        plain = asyncio.create_task(wire.ask(router.port, wire.post(path, {"model": "m"})))
+        plain = asyncio.create_task(router.post(path, {"model": "m"}))
         writer.write(wire.post(path, {"model": "m"}, _ASKS))
         assert (await wire.read_head(reader)).header("Content-Type") == "application/x-ndjson"
         for line in await _chunks(reader, 2):
@@ -143,15 +148,9 @@ async def test_ollama_s_streams_get_empty_records_and_only_who_asks(tmp_path: Pa
 
 async def test_everybody_s_streams_of_v1_get_comments_when_the_setting_says_so(tmp_path: Path) -> None:
     slow = Slow()
-    async with (
-        wire.backend(slow.play) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)], progress_for_all="true", **_OFTEN) as router,
-        wire.connected(router.port) as (reader, writer),
-    ):
-        writer.write(wire.post("/v1/chat/completions", _STREAM))
-        await wire.read_head(reader)
+    async with _streamed(tmp_path, slow.play, asks=(), progress_for_all="true") as (router, _, reader):
         assert await _chunks(reader, 2) == [b": waiting\n\n"] * 2
-        whole = asyncio.create_task(wire.ask(router.port, wire.post("/v1/chat/completions", {"model": "m"})))
+        whole = asyncio.create_task(router.post(_CHAT, {"model": "m"}))
         await router.until(lambda s: s["backends"][0]["inFlight"] == 2)
         await _chunks(reader, 4)
         slow.begin.set()
@@ -162,13 +161,7 @@ async def test_between_events_that_end_with_crlf_too(tmp_path: Path) -> None:
     event = _EVENT.replace(b"\n", b"\r\n")
     slow = Slow(event, _DONE)
     slow.begin.set()
-    async with (
-        wire.backend(slow.play) as backend,
-        process.running(tmp_path, [process.spec("one", backend.url)], **_OFTEN) as router,
-        wire.connected(router.port) as (reader, writer),
-    ):
-        writer.write(wire.post("/v1/chat/completions", _STREAM, _ASKS))
-        await wire.read_head(reader)
+    async with _streamed(tmp_path, slow.play) as (_, _, reader):
         assert await _answered(reader, 2) == [event, b": the answer goes on\n\n"]
         slow.proceed.set()
 
@@ -184,10 +177,10 @@ async def test_between_events_and_never_inside_one(tmp_path: Path) -> None:
         ):
             for slow in (inside, after):
                 slow.begin.set()
-            cut_writer.write(wire.post("/v1/chat/completions", {**_STREAM, "model": "in"}, _ASKS))
+            cut_writer.write(wire.post(_CHAT, {**_STREAM, "model": "in"}, _ASKS))
             await wire.read_head(cut)
             assert await _answered(cut, 1) == [_EVENT[:20]]
-            writer.write(wire.post("/v1/chat/completions", {**_STREAM, "model": "after"}, _ASKS))
+            writer.write(wire.post(_CHAT, {**_STREAM, "model": "after"}, _ASKS))
             await wire.read_head(reader)
             assert await _answered(reader, 4) == [_EVENT, *[b": the answer goes on\n\n"] * 3]
             assert [request.json()["model"] for request in two.requests] == ["after"]
@@ -198,22 +191,11 @@ async def test_between_events_and_never_inside_one(tmp_path: Path) -> None:
             assert (body.endswith(_DONE), clean) == (True, True)
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/api/chat"])
+@pytest.mark.parametrize("path", [_CHAT, "/api/chat"])
 async def test_a_failure_after_the_head_is_shown_in_the_stream(tmp_path: Path, path: str) -> None:
     answer = asyncio.Event()
-
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        await answer.wait()
-        writer.write(wire.plain(b'{"error": {"message": "template: no"}}', status="400 Bad Request"))
-        return False
-
-    async with (
-        wire.backend(script) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)], **_OFTEN) as router,
-        wire.connected(router.port) as (reader, writer),
-    ):
-        writer.write(wire.post(path, _STREAM, _ASKS))
-        assert (await wire.read_head(reader)).status == 200
+    fails = wire.closing(wire.plain(b'{"error": {"message": "template: no"}}', status="400 Bad Request"))
+    async with _streamed(tmp_path, wire.gated(answer, fails), path) as (router, _, reader):
         await _chunks(reader, 1)
         answer.set()
         body, clean = await _rest(reader)
@@ -234,7 +216,7 @@ _CRASHED = {"error": "llama runner process has terminated: exit status 2"}
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
-        ("/v1/chat/completions", 400, _TYPED),
+        (_CHAT, 400, _TYPED),
         ("/v1/completions", 400, _OLLAMA_S),
         ("/v1/messages", 429, _CLAUDE_S),
         ("/v1/responses", 400, _TYPED),
@@ -245,20 +227,8 @@ async def test_a_backend_s_error_is_the_same_with_a_sign_and_without(
     tmp_path: Path, path: str, status: int, said: dict[str, Any]
 ) -> None:
     answer = asyncio.Event()
-
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        await answer.wait()
-        writer.write(wire.plain(json.dumps(said).encode(), status=f"{status} No"))
-        return False
-
-    settings = {**_OFTEN, "request_log": "all", "circuit_failures": "2"}
-    async with (
-        wire.backend(script) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)], **settings) as router,
-        wire.connected(router.port) as (reader, writer),
-    ):
-        writer.write(wire.post(path, _STREAM, _ASKS))
-        await wire.read_head(reader)
+    fails = wire.gated(answer, wire.closing(wire.plain(json.dumps(said).encode(), status=f"{status} No")))
+    async with _streamed(tmp_path, fails, path, request_log="all", circuit_failures="2") as (router, _, reader):
         await _chunks(reader, 1)
         answer.set()
         body, clean = await _rest(reader)
@@ -269,10 +239,10 @@ async def test_a_backend_s_error_is_the_same_with_a_sign_and_without(
         # Clients of these two skip an event without a name, or without a type.
         assert (named == b"event: error") == (path in ("/v1/messages", "/v1/responses"))
         assert shown.get("type") == ("error" if named else None)
-        plain = await wire.ask(router.port, wire.post(path, _STREAM))
+        plain = await router.post(path, _STREAM)
         assert (plain.status, plain.json()) == (status, said)
 
-        signed, unsigned = await _logged(router, 2)
+        signed, unsigned = await router.logged(2)
         kept = ("outcome", "status", "backend", "reason", "attempts", "bytes", "prompt_tokens", "answer_tokens")
         assert [signed.get(name) for name in kept] == [unsigned.get(name) for name in kept]
         assert (signed["outcome"], signed["status"], signed["backend"]) == ("error", status, "raw")
@@ -297,19 +267,8 @@ async def test_an_answer_that_has_no_error_of_openai_s_gets_the_type_of_its_stat
     tmp_path: Path, status: int, sent: bytes, kind: str
 ) -> None:
     answer = asyncio.Event()
-
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        await answer.wait()
-        writer.write(wire.plain(sent, status=f"{status} As It Is"))
-        return False
-
-    async with (
-        wire.backend(script) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)], request_log="all", **_OFTEN) as router,
-        wire.connected(router.port) as (reader, writer),
-    ):
-        writer.write(wire.post("/v1/chat/completions", _STREAM, _ASKS))
-        await wire.read_head(reader)
+    answers = wire.gated(answer, wire.closing(wire.plain(sent, status=f"{status} As It Is")))
+    async with _streamed(tmp_path, answers, request_log="all") as (router, _, reader):
         await _chunks(reader, 1)
         answer.set()
         body, clean = await _rest(reader)
@@ -318,7 +277,7 @@ async def test_an_answer_that_has_no_error_of_openai_s_gets_the_type_of_its_stat
         assert error["message"] == (
             "it is only a text" if status == 400 else f"the backend answered {status} and sent no stream"
         )
-        (line,) = await _logged(router, 1)
+        (line,) = await router.logged(1)
         assert (line["outcome"], line["status"], line["backend"]) == ("error", status, "raw")
         if status == 200:
             assert (line["prompt_tokens"], line["answer_tokens"]) == (7, 5), "they were used all the same"
@@ -326,26 +285,14 @@ async def test_an_answer_that_has_no_error_of_openai_s_gets_the_type_of_its_stat
 
 async def test_an_error_that_breaks_off_is_shown_as_far_as_it_is_known(tmp_path: Path) -> None:
     answer = asyncio.Event()
-
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        await answer.wait()
-        writer.write(wire.chunked_head("application/json") + wire.chunk(b'{"choices": ['))
-        await writer.drain()
-        return False
-
-    async with (
-        wire.backend(script) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)], request_log="all", **_OFTEN) as router,
-        wire.connected(router.port) as (reader, writer),
-    ):
-        writer.write(wire.post("/v1/chat/completions", _STREAM, _ASKS))
-        await wire.read_head(reader)
+    breaks = wire.closing(wire.chunked_head("application/json") + wire.chunk(b'{"choices": ['))
+    async with _streamed(tmp_path, wire.gated(answer, breaks), request_log="all") as (router, _, reader):
         await _chunks(reader, 1)
         answer.set()
         body, clean = await _rest(reader)
         events = [part for part in body.split(b"\n\n") if part.startswith(b"data: ")]
         assert (len(events), b"sent no stream" in events[-1], clean) == (1, True, False)
-        (line,) = await _logged(router, 1)
+        (line,) = await router.logged(1)
         assert (line["outcome"], line["status"]) == ("broken", 200)
 
 
@@ -360,39 +307,34 @@ async def test_the_router_s_refusal_has_the_type_that_it_has_without_a_sign(tmp_
         return False
 
     async with (
-        wire.backend(script) as backend,
-        process.running(
-            tmp_path, [process.spec("raw", backend.url, numParallel=1)], request_log="all", **_OFTEN
-        ) as router,
+        process.before(tmp_path, script, spec={"numParallel": 1}, request_log="all", **_OFTEN) as (router, backend),
         wire.connected(router.port) as (reader, writer),
     ):
-        first = asyncio.create_task(wire.ask(router.port, wire.post("/v1/chat/completions", _STREAM)))
+        first = asyncio.create_task(router.post(_CHAT, _STREAM))
         await router.until(lambda s: s["backends"][0]["inFlight"] == 1)
-        writer.write(wire.post("/v1/chat/completions", _STREAM, _ASKS))
+        writer.write(wire.post(_CHAT, _STREAM, _ASKS))
         await wire.read_head(reader)
         await _chunks(reader, 1)
         answer.set()
         body, clean = await _rest(reader)
         assert (await first).status == 404
         error = json.loads(body.strip().splitlines()[-1].removeprefix(b"data: "))["error"]
-        plain = await wire.ask(router.port, wire.post("/v1/chat/completions", _STREAM))
+        plain = await router.post(_CHAT, _STREAM)
         assert (error["type"], clean) == ("not_found_error", False)
         assert error == plain.json()["error"]
-        refused = [line for line in await _logged(router, 3) if line["outcome"] == "refused"]
+        refused = [line for line in await router.logged(3) if line["outcome"] == "refused"]
         assert [(line["status"], line["reason"]) for line in refused] == [(404, "UnknownModel")] * 2
 
 
 async def test_who_waits_too_long_hears_it_in_the_stream(tmp_path: Path) -> None:
     slow = Slow()
-    settings = {**_OFTEN, "deadline_p3_seconds": "4"}
     async with (
-        wire.backend(slow.play) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url, numParallel=1)], **settings) as router,
+        process.before(tmp_path, slow.play, spec={"numParallel": 1}, deadline_p3_seconds="4", **_OFTEN) as (router, _),
         wire.connected(router.port) as (reader, writer),
     ):
-        first = asyncio.create_task(wire.ask(router.port, wire.post("/v1/chat/completions", _STREAM)))
+        first = asyncio.create_task(router.post(_CHAT, _STREAM))
         await router.until(lambda s: s["backends"][0]["inFlight"] == 1)
-        writer.write(wire.post("/v1/chat/completions", _STREAM, [*_ASKS, ("X-Ollama-Priority", "3")]))
+        writer.write(wire.post(_CHAT, _STREAM, [*_ASKS, ("X-Ollama-Priority", "3")]))
         await wire.read_head(reader)
         body, clean = await _rest(reader)
         assert (b"waited" in body, clean) == (True, False), body
@@ -404,41 +346,40 @@ async def test_a_request_that_has_only_signs_gives_way_and_moves(tmp_path: Path)
     gpu, cpu = Slow(), Slow()
     cpu.begin.set()
     models = process.model_set({"name": "m", "cpuAllowed": True})
-    async with wire.backend(gpu.play) as fast, wire.backend(cpu.play) as spare:
-        specs = [
-            process.spec("gpu", fast.url, numParallel=1),
-            process.spec("cpu", spare.url, kind="CPU", numParallel=1, modelSets=models),
-        ]
-        async with (
-            process.running(tmp_path, specs, **_OFTEN) as router,
-            wire.connected(router.port) as (reader, writer),
-        ):
-            writer.write(wire.post("/v1/chat/completions", _STREAM, [*_ASKS, ("X-Ollama-Priority", "3")]))
-            await wire.read_head(reader)
-            assert await _chunks(reader, 1) == [b": sent to gpu, which has not begun to answer\n\n"]
-            urgent = wire.post("/v1/chat/completions", _STREAM, [("X-Ollama-Priority", "0")])
-            first = asyncio.create_task(wire.ask(router.port, urgent))
-            body, clean = await _rest(reader)
-            assert (body.endswith(_EVENT + _DONE), body.count(_EVENT), clean) == (True, 1, True)
-            assert len(spare.requests) == 1
-            gpu.begin.set()
-            assert (await first).header("X-Ollama-Router-Backend") == "gpu"
+    async with (
+        process.before_two(
+            tmp_path,
+            gpu.play,
+            cpu.play,
+            names=("gpu", "cpu"),
+            specs=({"numParallel": 1}, {"kind": "CPU", "numParallel": 1, "modelSets": models}),
+            **_OFTEN,
+        ) as (router, _, spare),
+        wire.connected(router.port) as (reader, writer),
+    ):
+        writer.write(wire.post(_CHAT, _STREAM, [*_ASKS, ("X-Ollama-Priority", "3")]))
+        await wire.read_head(reader)
+        assert await _chunks(reader, 1) == [b": sent to gpu, which has not begun to answer\n\n"]
+        urgent = wire.post(_CHAT, _STREAM, [("X-Ollama-Priority", "0")])
+        first = asyncio.create_task(router.send(urgent))
+        body, clean = await _rest(reader)
+        assert (body.endswith(_EVENT + _DONE), body.count(_EVENT), clean) == (True, 1, True)
+        assert len(spare.requests) == 1
+        gpu.begin.set()
+        assert (await first).header("X-Ollama-Router-Backend") == "gpu"
 
 
 async def test_a_hangup_is_noticed_although_signs_were_sent(tmp_path: Path) -> None:
     slow = Slow()
-    async with (
-        wire.backend(slow.play) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url, numParallel=1)], **_OFTEN) as router,
-    ):
+    async with process.before(tmp_path, slow.play, spec={"numParallel": 1}, **_OFTEN) as (router, backend):
         for waiting in (0, 1):
             async with wire.connected(router.port) as (reader, writer):
-                writer.write(wire.post("/v1/chat/completions", _STREAM, _ASKS))
+                writer.write(wire.post(_CHAT, _STREAM, _ASKS))
                 await wire.read_head(reader)
                 await _chunks(reader, 2)
                 if not waiting:
                     async with wire.connected(router.port) as (second, asking):
-                        asking.write(wire.post("/v1/chat/completions", _STREAM, _ASKS))
+                        asking.write(wire.post(_CHAT, _STREAM, _ASKS))
                         await wire.read_head(second)
                         await _chunks(second, 2)
                     await router.until(lambda s: s["queue"]["waiting"] == 0)
@@ -457,33 +398,30 @@ async def test_openai_s_and_ollama_s_clients_read_streams_with_signs(tmp_path: P
         specs = [process.spec("one", one.url), process.spec("two", two.url)]
         async with process.running(tmp_path, specs, drain_seconds="0", **_OFTEN) as router:
 
-            async def by_openai() -> list[str]:
-                async with openai.AsyncOpenAI(
-                    base_url=router.url + "/v1", api_key="unused", max_retries=0, default_headers=headers
-                ) as client:
-                    stream = await client.chat.completions.create(model="m", messages=messages, stream=True)
-                    return [part.choices[0].delta.content or "" async for part in stream]
-
             async def by_ollama() -> list[str]:
                 async with ollama.AsyncClient(host=router.url, trust_env=False, headers=headers) as client:
                     parts = await client.chat(model="l", messages=messages, stream=True)
                     return [part.message.content or "" async for part in parts]
 
-            answers = asyncio.gather(by_openai(), by_ollama())
-            sent = 'jervis_router_signs_of_life_total{phase="first_byte"}'
-            await waiting.eventually(lambda: router.metric(sent), good=lambda number: number >= 6)
-            events.begin.set()
-            lines.begin.set()
-            said, heard = await answers
-            assert said == ["hi"]
-            assert (heard[-1], set(heard[:-1])) == ("hi", {""})
-
-            events.begin.clear()
             async with openai.AsyncOpenAI(
                 base_url=router.url + "/v1", api_key="unused", max_retries=0, default_headers=headers
             ) as client:
-                asked = asyncio.create_task(client.chat.completions.create(model="m", messages=messages, stream=True))
-                stream = await asked
+
+                async def by_openai() -> list[str]:
+                    stream = await client.chat.completions.create(model="m", messages=messages, stream=True)
+                    return [part.choices[0].delta.content or "" async for part in stream]
+
+                answers = asyncio.gather(by_openai(), by_ollama())
+                sent = 'jervis_router_signs_of_life_total{phase="first_byte"}'
+                await waiting.eventually(lambda: router.metric(sent), good=lambda number: number >= 6)
+                events.begin.set()
+                lines.begin.set()
+                said, heard = await answers
+                assert said == ["hi"]
+                assert (heard[-1], set(heard[:-1])) == ("hi", {""})
+
+                events.begin.clear()
+                stream = await client.chat.completions.create(model="m", messages=messages, stream=True)
                 router.terminate()
                 with pytest.raises(openai.APIError, match="shutting down"):
                     async for _ in stream:
@@ -492,38 +430,23 @@ async def test_openai_s_and_ollama_s_clients_read_streams_with_signs(tmp_path: P
 
 
 async def test_a_stream_of_anthropic_s_that_breaks_off_ends_with_a_named_event(tmp_path: Path) -> None:
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        writer.write(wire.chunked_head("text/event-stream") + wire.chunk(b"event: message_start\ndata: {}\n\n"))
-        await writer.drain()
-        return False
-
-    async with (
-        wire.backend(script) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
-    ):
-        answer = await wire.ask(router.port, wire.post("/v1/messages", _STREAM))
+    breaks = wire.closing(wire.chunked_head("text/event-stream") + wire.chunk(b"event: message_start\ndata: {}\n\n"))
+    async with process.before(tmp_path, breaks) as (router, _):
+        answer = await router.post("/v1/messages", _STREAM)
         name, data = answer.body.strip().split(b"\n\n")[-1].splitlines()
         assert (name, answer.clean) == (b"event: error", False)
         said = json.loads(data.removeprefix(b"data: "))
         assert (said["type"], said["error"]["type"]) == ("error", "api_error")
-        refused = await wire.ask(router.port, wire.post("/v1/messages", {**_STREAM, "model": "unknown"}))
+        refused = await router.post("/v1/messages", {**_STREAM, "model": "unknown"})
         assert (refused.json()["type"], refused.json()["error"]["type"]) == ("error", "not_found_error")
 
 
 async def test_openai_s_client_reads_a_late_error_of_responses(tmp_path: Path) -> None:
     """Its own model of the event takes it, and so does the client, which raises for the member `error`."""
     begun = b'event: response.created\ndata: {"type":"response.created","sequence_number":0,"response":{}}\n\n'
-
-    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        writer.write(wire.chunked_head("text/event-stream") + wire.chunk(begun))
-        await writer.drain()
-        return False
-
-    async with (
-        wire.backend(script) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
-    ):
-        answer = await wire.ask(router.port, wire.post("/v1/responses", _STREAM))
+    breaks = wire.closing(wire.chunked_head("text/event-stream") + wire.chunk(begun))
+    async with process.before(tmp_path, breaks) as (router, _):
+        answer = await router.post("/v1/responses", _STREAM)
         name, data = answer.body.strip().split(b"\n\n")[-1].splitlines()
         assert (name, answer.clean) == (b"event: error", False)
         event = ResponseErrorEvent.model_validate_json(data.removeprefix(b"data: "))

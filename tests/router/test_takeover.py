@@ -1,16 +1,21 @@
-"""A router that begins to decide: it takes over reservations first, and then hears of the backends."""
+"""A router that begins to decide, or goes on to: it takes over reservations, then hears of backends, then offers."""
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
+from aiohttp import web
 
 from crds import gpubackend
 from router import dispatch, scheduler
 from router.backends import book, environment
 from router.reservation import Verdict
 from router.takeover import Takeover
+from tests.router import apiserver, process, wire
 from tests.router.plans import ask
 
 _NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
@@ -120,3 +125,46 @@ def test_statuses_are_written_by_a_router_that_decides_and_has_read_them() -> No
     assert router.takeover.may_write()
     router.turn(False)
     assert not router.takeover.may_write()
+
+
+_CHAT = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+
+
+class Leases:
+    """An apiserver that keeps one Lease. While it is `away` it answers nothing."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Any] | None = None
+        self.version = 0
+        self.away = False
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        if self.away:
+            return web.json_response({"message": "away"}, status=503)
+        if request.method == "GET":
+            return web.json_response(self.kept or {"message": "none"}, status=200 if self.kept else 404)
+        body = await request.json()
+        if self.kept is not None and body["metadata"].get("resourceVersion") != str(self.version):
+            return web.json_response({"message": "conflict"}, status=409)
+        self.version += 1
+        body["metadata"] |= {"resourceVersion": str(self.version), "creationTimestamp": "2026-01-01T00:00:00Z"}
+        self.kept = body
+        return web.json_response(body)
+
+
+async def test_requests_are_offered_again_when_the_router_goes_on_to_decide(tmp_path: Path) -> None:
+    gate, api = asyncio.Event(), Leases()
+    lease, one_slot = {"lease": "router", "namespace": "here"}, {"numParallel": 1}
+    async with (
+        apiserver.serving(api.serve, tmp_path) as kubeconfig,
+        process.before(tmp_path, wire.gated(gate), spec=one_slot, kubeconfig=kubeconfig, **lease) as (router, _),
+    ):
+        await router.until(lambda s: s["active"])
+        asks = [asyncio.create_task(router.post("/api/chat", _CHAT)) for _ in range(3)]
+        await router.until(lambda s: (s["backends"][0]["inFlight"], s["queue"]["waiting"]) == (1, 2))
+        api.away = True
+        await router.until(lambda s: not s["active"])
+        api.away = False
+        await router.until(lambda s: s["active"])
+        gate.set()
+        assert [(await ask).status for ask in asks] == [200] * 3

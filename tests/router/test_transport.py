@@ -1,11 +1,11 @@
-"""Connections for many calls behave as httpx's own: each case runs on both."""
+"""Connections for many calls behave as httpx's own: each case runs on both. Those for few calls may wait for long."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import gzip
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import httpx
@@ -24,19 +24,8 @@ async def _http(request: pytest.FixtureRequest) -> AsyncIterator[httpx.AsyncClie
         yield made
 
 
-def _saying(raw: bytes, *, keep: bool = False) -> wire.Script:
-    async def play(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        writer.write(raw)
-        return keep
-
-    return play
-
-
 async def _arrived(server: wire.Backend, number: int) -> None:
-    def seen() -> int:
-        return len(server.requests)
-
-    await waiting.eventually(seen, good=lambda count: count == number)
+    await waiting.eventually(lambda: len(server.requests), good=lambda count: count == number)
 
 
 async def test_what_is_sent_and_what_comes_back(http: httpx.AsyncClient) -> None:
@@ -44,7 +33,7 @@ async def test_what_is_sent_and_what_comes_back(http: httpx.AsyncClient) -> None
     packed = gzip.compress(b"small")
     head = b"HTTP/1.1 201 Created\r\nX-Two: a\r\nX-Two: b\r\nSet-Cookie: c=d\r\nContent-Encoding: gzip\r\n"
     raw = head + b"Content-Length: %d\r\n\r\n" % len(packed) + packed
-    async with wire.backend(_saying(raw, keep=True)) as server:
+    async with wire.backend(wire.answering(raw)) as server:
         for _ in range(2):
             answer = await http.post(
                 server.url + "/a%2Fb/ä?q=1%202&q=3", content=body, headers={"X-Ollama-Priority": "0", "x-own": "own"}
@@ -61,7 +50,7 @@ async def test_what_is_sent_and_what_comes_back(http: httpx.AsyncClient) -> None
 
 
 async def test_a_password_in_the_address_is_sent_as_such_and_nowhere_else(http: httpx.AsyncClient) -> None:
-    async with wire.backend(_saying(wire.plain(b"{}"))) as server:
+    async with wire.backend(wire.closing(wire.plain(b"{}"))) as server:
         await http.get(f"http://jervis:pass%20word@127.0.0.1:{server.port}/x")
         [seen] = server.requests
         assert (seen.path, seen.header("Host")) == ("/x", f"127.0.0.1:{server.port}")
@@ -70,7 +59,7 @@ async def test_a_password_in_the_address_is_sent_as_such_and_nowhere_else(http: 
 
 async def test_no_redirect_is_followed_and_a_get_has_no_body(http: httpx.AsyncClient) -> None:
     raw = b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"
-    async with wire.backend(_saying(raw)) as server:
+    async with wire.backend(wire.closing(raw)) as server:
         answer = await http.get(server.url)
         assert (answer.status_code, answer.content, len(server.requests)) == (302, b"", 1)
         assert [server.requests[0].header(name) for name in ("Content-Length", "Transfer-Encoding")] == [None, None]
@@ -78,13 +67,7 @@ async def test_no_redirect_is_followed_and_a_get_has_no_body(http: httpx.AsyncCl
 
 async def test_three_hundred_calls_at_once_wait_for_no_connection(http: httpx.AsyncClient) -> None:
     gate = asyncio.Event()
-
-    async def held(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        await gate.wait()
-        writer.write(wire.plain(b"{}"))
-        return True
-
-    async with wire.backend(held) as server:
+    async with wire.backend(wire.gated(gate)) as server:
         calls = [asyncio.create_task(http.post(server.url, content=b"x", timeout=90)) for _ in range(300)]
         await _arrived(server, 300)
         gate.set()
@@ -104,7 +87,7 @@ async def test_three_hundred_calls_at_once_wait_for_no_connection(http: httpx.As
 async def test_an_answer_that_breaks_off_is_named(
     http: httpx.AsyncClient, raw: bytes, error: type[httpx.TransportError]
 ) -> None:
-    async with wire.backend(_saying(raw)) as server:
+    async with wire.backend(wire.closing(raw)) as server:
         with pytest.raises(error) as caught:
             await http.post(server.url, content=b"x")
         assert not isinstance(caught.value, httpx.TimeoutException)
@@ -181,24 +164,40 @@ async def test_a_stream_that_is_left_early_hangs_up_and_the_next_call_works(http
         assert (await http.post(server.url + "/short", content=b"x")).content == b"begun"
 
 
-async def test_the_kernel_asks_whether_the_router_is_still_there() -> None:
+@pytest.mark.parametrize("made", [client.few, client.transport])
+async def test_the_kernel_asks_whether_the_other_side_is_still_there(
+    made: Callable[[], httpx.AsyncBaseTransport],
+) -> None:
     """Column `tr` of /proc/net/tcp: 02 while a keepalive timer runs."""
     gate = asyncio.Event()
 
-    async def play(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        await gate.wait()
-        writer.write(wire.plain(b"{}"))
-        return False
+    async def timers() -> list[str]:
+        text = await asyncio.to_thread(Path("/proc/net/tcp").read_text)
+        rows = [line.split() for line in text.splitlines()[1:]]
+        return [row[5][:2] for row in rows if row[2].endswith(f":{server.port:04X}") and row[3] == "01"]
 
-    async with wire.backend(play) as server, httpx.AsyncClient(transport=client.transport()) as http:
+    answers = wire.gated(gate, wire.closing(wire.plain(b"{}")))
+    async with wire.backend(answers) as server, httpx.AsyncClient(transport=made()) as http:
         call = asyncio.create_task(http.get(server.url, timeout=None))  # it ends with the test
-        await _arrived(server, 1)
-
-        async def timers() -> list[str]:
-            text = await asyncio.to_thread(Path("/proc/net/tcp").read_text)
-            rows = [line.split() for line in text.splitlines()[1:]]
-            return [row[5][:2] for row in rows if row[2].endswith(f":{server.port:04X}") and row[3] == "01"]
-
         await waiting.eventually(timers, good=lambda seen: seen == ["02"])
         gate.set()
         assert (await call).status_code == 200
+
+
+@pytest.mark.parametrize(("given", "asked"), [("", True), ("127.0.0.1", False)])
+async def test_a_command_calls_through_the_proxy_of_its_environment(
+    monkeypatch: pytest.MonkeyPatch, given: str, asked: bool
+) -> None:
+    path = wire.replying(lambda message: wire.plain(message.path.encode()))
+    async with wire.backend(path) as proxy, wire.backend(path) as server:
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("http_proxy", proxy.url)
+        monkeypatch.setenv("no_proxy", given)
+        url = f"{server.url}/x"
+        async with httpx.AsyncClient(transport=client.few(url)) as http:
+            assert (await http.get(url)).text == (url if asked else "/x")
+        assert len(proxy.requests) == asked
+        # A Job's services are in the cluster: no proxy hears of them.
+        async with httpx.AsyncClient(transport=client.few()) as http:
+            assert (await http.get(url)).text == "/x"

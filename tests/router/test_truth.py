@@ -25,7 +25,7 @@ from router.proxy.paths import Kind
 from router.proxy.pool import Pool, Pools, Unreachable
 from router.proxy.quarantine import Quarantine
 from router.reservation import Verdict
-from tests.router.plans import M, ask, dispatched, gpu, owned, plan, refused, written
+from tests.router.plans import M, ask, dispatched, gpu, owned, plan, refused, reserved, written
 
 _HELD = Held("job", "id", 1000.0, "")
 
@@ -50,8 +50,7 @@ def test_a_reservation_is_taken_up_after_a_restart_on_every_kind_of_gpu(backend:
     answer, _ = made.announced("stranger", "", "", "other", 3.0)
     assert answer.verdict is Verdict.TAKEN
     renewed, _ = made.announced("job", "", "id", "other", 4.0)
-    assert renewed.reservation is not None
-    assert renewed.reservation.id == "id"
+    assert reserved(renewed).id == "id"
 
 
 @pytest.mark.parametrize("backend", [gpu(), owned()], ids=["without model sets", "with model sets"])
@@ -64,8 +63,7 @@ def test_a_reservation_that_ended_meanwhile_is_cleared_from_the_status(backend: 
 def test_who_announced_hears_that_the_backend_was_removed() -> None:
     made = plan(owned())
     answer, _ = made.announced("job", "", "", "id", 1.0)
-    assert answer.reservation is not None
-    assert not answer.reservation.ready
+    assert not reserved(answer).ready
     assert _announced(made.reconfigured([], 2.0)) == [("id", False)]
 
 
@@ -75,8 +73,7 @@ def test_who_announced_hears_of_a_lease_that_another_gpu_took_over() -> None:
     made.announced("job", "", "", "id", 1.0)
     made.reconfigured([replace(first, available=False), second], 2.0)
     answer, effects = made.announced("job", "", "id", "other", 3.0)
-    assert answer.reservation is not None
-    assert (answer.reservation.backend, answer.reservation.ready) == ("b", True)
+    assert (reserved(answer).backend, reserved(answer).ready) == ("b", True)
     assert _announced(effects) == [("id", True)]
 
 

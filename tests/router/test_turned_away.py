@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +16,21 @@ from tests.router import process, wire
 _OLLAMA, _OPENAI = "/api/chat", "/v1/chat/completions"
 
 
-class Held:
-    """A backend whose answers wait for a gate."""
-
-    def __init__(self) -> None:
-        self.gate = asyncio.Event()
-
-    async def play(self, message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Wait, then answer."""
-        await self.gate.wait()
-        writer.write(wire.plain(b"{}"))
-        return True
+@asynccontextmanager
+async def _held(directory: Path, **settings: str) -> AsyncIterator[tuple[process.Router, wire.Backend, asyncio.Event]]:
+    """A router before a backend with one slot, whose answers wait for a gate."""
+    gate = asyncio.Event()
+    async with process.before(directory, wire.gated(gate), spec={"numParallel": 1}, **settings) as (router, backend):
+        yield router, backend, gate
 
 
 def _chat(path: str = _OLLAMA, token: str = "", priority: str = "2", **more: Any) -> bytes:
-    who = [("Authorization", f"Bearer {token}")] if token else []
+    who = wire.bearer(token) if token else []
     return wire.post(path, {"model": "m", **more}, [("X-Ollama-Priority", priority), *who])
 
 
 async def _waiting(router: process.Router, raw: bytes, number: int) -> asyncio.Task[wire.Message]:
-    task = asyncio.create_task(wire.ask(router.port, raw))
+    task = asyncio.create_task(router.send(raw))
     await router.until(lambda s: s["queue"]["waiting"] + s["backends"][0]["inFlight"] == number)
     return task
 
@@ -45,94 +41,65 @@ def _heard(answer: wire.Message) -> tuple[int, str | None, str | None]:
 
 @pytest.mark.parametrize("path", [_OLLAMA, _OPENAI])
 async def test_a_full_queue_is_ollamas_busy_and_the_next_that_fits_is_taken(tmp_path: Path, path: str) -> None:
-    held = Held()
-    async with (
-        wire.backend(held.play) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url, numParallel=1)], max_waiting="2") as router,
-    ):
+    async with _held(tmp_path, max_waiting="2") as (router, backend, gate):
         taken = [await _waiting(router, _chat(path), number) for number in (1, 2, 3)]
-        turned = await wire.ask(router.port, _chat(path))
+        turned = await router.send(_chat(path))
         assert _heard(turned) == (503, "QueueFull", "5")
         said = turned.json()["error"]
         text = said if path == _OLLAMA else said["message"]
         assert text.startswith("server busy, please try again.")
-        held.gate.set()
+        gate.set()
         assert [(await task).status for task in taken] == [200] * 3
-        assert (await wire.ask(router.port, _chat(path))).status == 200
+        assert (await router.send(_chat(path))).status == 200
         assert len(backend.requests) == 4
 
 
 async def test_the_queue_is_full_by_bytes_as_well(tmp_path: Path) -> None:
-    held = Held()
-    async with (
-        wire.backend(held.play) as backend,
-        process.running(
-            tmp_path, [process.spec("raw", backend.url, numParallel=1)], max_buffered_bytes="20000"
-        ) as router,
-    ):
+    async with _held(tmp_path, max_buffered_bytes="20000") as (router, _, gate):
         taken = [await _waiting(router, _chat(prompt="x" * 8_500), number) for number in (1, 2)]
-        assert _heard(await wire.ask(router.port, _chat(prompt="x" * 15_000))) == (503, "QueueFull", "5")
+        assert _heard(await router.send(_chat(prompt="x" * 15_000))) == (503, "QueueFull", "5")
         taken.append(await _waiting(router, _chat(), 3))
-        held.gate.set()
+        gate.set()
         assert [(await task).status for task in taken] == [200] * 3
 
 
 async def test_a_p0_is_read_and_served_before_the_bytes_of_background(tmp_path: Path) -> None:
-    held = Held()
-    async with (
-        wire.backend(held.play) as backend,
-        process.running(
-            tmp_path, [process.spec("raw", backend.url, numParallel=1)], max_buffered_bytes="40000"
-        ) as router,
-    ):
+    async with _held(tmp_path, max_buffered_bytes="40000") as (router, backend, gate):
         first = await _waiting(router, _chat(), 1)
         background = [await _waiting(router, _chat(prompt="x" * 9_000), number) for number in (2, 3, 4)]
-        assert _heard(await wire.ask(router.port, _chat(prompt="x" * 9_000))) == (503, "QueueFull", "5")
-        urgent = asyncio.create_task(wire.ask(router.port, _chat(prompt="x" * 9_000, priority="P0")))
+        assert _heard(await router.send(_chat(prompt="x" * 9_000))) == (503, "QueueFull", "5")
+        urgent = asyncio.create_task(router.send(_chat(prompt="x" * 9_000, priority="P0")))
         while not background[-1].done():
             assert "queue" in await router.status(), "what has no body is answered, however many bytes wait"
         assert _heard(await background.pop()) == (503, "QueueFull", "5")  # the youngest of them made way
-        held.gate.set()
+        gate.set()
         assert [(await task).status for task in (first, urgent, *background)] == [200] * 4
         assert len(backend.requests) == 4
 
 
 async def test_one_client_may_fill_its_share_and_others_still_wait(tmp_path: Path) -> None:
-    held = Held()
-    tokens = tmp_path / "tokens.json"
-    tokens.write_text(json.dumps([{"name": name, "token": name * 20} for name in "ab"]))
-    async with (
-        wire.backend(held.play) as backend,
-        process.running(
-            tmp_path,
-            [process.spec("raw", backend.url, numParallel=1)],
-            tokens_file=str(tokens),
-            token_required="false",
-            max_waiting_per_client="1",
-        ) as router,
-    ):
+    settings = {
+        "tokens_file": process.tokens(tmp_path, *({"name": name, "token": name * 20} for name in "ab")),
+        "token_required": "false",
+        "max_waiting_per_client": "1",
+    }
+    async with _held(tmp_path, **settings) as (router, _, gate):
         first, second = "a" * 20, "b" * 20
         taken = [await _waiting(router, _chat(token=first), number) for number in (1, 2)]
-        assert _heard(await wire.ask(router.port, _chat(token=first))) == (429, "ClientQueueFull", "5")
+        assert _heard(await router.send(_chat(token=first))) == (429, "ClientQueueFull", "5")
         taken.append(await _waiting(router, _chat(token=second), 3))
-        held.gate.set()
+        gate.set()
         assert [(await task).status for task in taken] == [200] * 3
 
 
 @pytest.mark.parametrize("path", [_OLLAMA, _OPENAI])
 async def test_a_wait_past_its_deadline_is_told_as_such_and_reaches_no_backend(tmp_path: Path, path: str) -> None:
-    held = Held()
-    async with (
-        wire.backend(held.play) as backend,
-        process.running(
-            tmp_path, [process.spec("raw", backend.url, numParallel=1)], deadline_p2_seconds="0.3"
-        ) as router,
-    ):
+    async with _held(tmp_path, deadline_p2_seconds="0.3") as (router, backend, gate):
         running = await _waiting(router, _chat(path), 1)
-        late = await wire.ask(router.port, _chat(path))
+        late = await router.send(_chat(path))
         assert _heard(late) == (408, "Deadline", "30")
         assert "'m'" in str(late.json()["error"])
-        held.gate.set()
+        gate.set()
         assert (await running).status == 200
         assert len(backend.requests) == 1
 

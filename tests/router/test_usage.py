@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
@@ -16,6 +15,7 @@ from crds import errors
 from router.proxy import counts, summary
 from router.usage import OTHERS, Count, Counts, Sync, Usage
 from tests import waiting
+from tests.kb.clock import Clock
 from tests.router import process, wire
 
 if TYPE_CHECKING:
@@ -27,39 +27,29 @@ _END = b'{"done":true,"prompt_eval_count":30,"eval_count":12}'
 
 
 def _tokens(directory: Path, **alice: Any) -> str:
-    path = directory / "tokens.json"
     entries = [
         {"name": "alice", "token": _ALICE, **alice},
         {"name": "bob", "token": _BOB},
         {"name": "admin", "token": _ADMIN, "admin": True},
     ]
-    path.write_text(json.dumps(entries))
-    return str(path)
-
-
-def _bearer(token: str) -> list[tuple[str, str]]:
-    return [("Authorization", f"Bearer {token}")]
-
-
-async def _answer(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-    writer.write(wire.plain(_END))
-    return True
+    return process.tokens(directory, *entries)
 
 
 @asynccontextmanager
 async def _router(directory: Path, alice: Mapping[str, Any], **settings: str) -> AsyncIterator[process.Router]:
-    async with (
-        wire.backend(_answer, models=_MODELS) as backend,
-        process.running(
-            directory, [process.spec("raw", backend.url)], tokens_file=_tokens(directory, **alice), **settings
-        ) as router,
-    ):
+    async with process.before(
+        directory, wire.answering(wire.plain(_END)), models=_MODELS, tokens_file=_tokens(directory, **alice), **settings
+    ) as (router, _):
         yield router
 
 
 async def _ask(router: process.Router, token: str, path: str, body: Any = None) -> wire.Message:
-    raw = wire.request("GET", path, headers=_bearer(token)) if body is None else wire.post(path, body, _bearer(token))
-    return await wire.ask(router.port, raw)
+    raw = (
+        wire.request("GET", path, headers=wire.bearer(token))
+        if body is None
+        else wire.post(path, body, wire.bearer(token))
+    )
+    return await router.send(raw)
 
 
 async def test_a_token_opens_the_models_that_it_names(tmp_path: Path) -> None:
@@ -78,12 +68,12 @@ async def test_a_token_opens_the_models_that_it_names(tmp_path: Path) -> None:
         # A question whose model is in the path or cannot be read is no way around it.
         assert (await _ask(router, _ALICE, "/v1/models/other")).status == 403
         assert (await _ask(router, _ALICE, "/v1/models/big:7b")).status == 200
-        sneaky = wire.request("GET", "/v1/models/other", b'{"model":"small"}', _bearer(_ALICE))
-        assert (await wire.ask(router.port, sneaky)).status == 403
+        sneaky = wire.request("GET", "/v1/models/other", b'{"model":"small"}', wire.bearer(_ALICE))
+        assert (await router.send(sneaky)).status == 403
         hidden = wire.request(
-            "POST", "/api/show", b"\x28\xb5\x2f\xfd", [*_bearer(_ALICE), ("Content-Encoding", "zstd")]
+            "POST", "/api/show", b"\x28\xb5\x2f\xfd", [*wire.bearer(_ALICE), ("Content-Encoding", "zstd")]
         )
-        assert (await wire.ask(router.port, hidden)).status == 403
+        assert (await router.send(hidden)).status == 403
 
 
 async def test_a_token_is_shown_what_it_opens(tmp_path: Path) -> None:
@@ -121,12 +111,8 @@ async def test_counts_are_read_however_the_end_of_a_stream_is_cut(tmp_path: Path
         writer.write(wire.chunk(b""))
         return True
 
-    async with (
-        wire.backend(script, models=_MODELS) as backend,
-        process.running(
-            tmp_path, [process.spec("raw", backend.url)], tokens_file=_tokens(tmp_path, tokensPerDay=700)
-        ) as router,
-    ):
+    opened = process.before(tmp_path, script, models=_MODELS, tokens_file=_tokens(tmp_path, tokensPerDay=700))
+    async with opened as (router, _):
         body = {"model": "small", "stream": True, "messages": []}
         codes = [(await _ask(router, _ALICE, "/v1/chat/completions", body)).status for _ in range(2)]
         assert codes == [200, 429]
@@ -179,7 +165,7 @@ async def test_the_tokens_of_a_day_are_limited(tmp_path: Path) -> None:
         assert mine["day"] < mine["resets"]
         every = (await _ask(router, _ADMIN, "/router/usage")).json()["identities"]
         assert [(one["identity"], one["requests"]) for one in every] == [("alice", 2), ("bob", 1)]
-        assert (await wire.ask(router.port, wire.request("GET", "/router/usage"))).status == 401
+        assert (await router.get("/router/usage")).status == 401
         for sample, value in (("requests_total{", 2), ("tokens_total{", 60)):
             label = 'identity="alice"' + (',of="prompt"' if "tokens" in sample else "")
             assert await router.metric(f"jervis_router_identity_{sample}{label}}}") == value
@@ -192,19 +178,16 @@ async def test_leaving_before_the_count_is_no_way_around_the_limit(tmp_path: Pat
         return False
 
     tokens = _tokens(tmp_path, tokensPerDay=60)
-    async with (
-        wire.backend(stream) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)], tokens_file=tokens) as router,
-    ):
+    async with process.before(tmp_path, stream, tokens_file=tokens) as (router, _):
         async with wire.connected(router.port) as (reader, writer):
-            writer.write(wire.post("/api/chat", {"model": "m", "messages": []}, _bearer(_ALICE)))
+            writer.write(wire.post("/api/chat", {"model": "m", "messages": []}, wire.bearer(_ALICE)))
             await reader.readuntil(b"done")
 
         async def used() -> int:
             found: int = (await _ask(router, _ALICE, "/router/usage")).json()["identities"][0]["answerTokens"]
             return found
 
-        assert await waiting.eventually(used, good=bool) == 50
+        assert await waiting.eventually(used) == 50
 
 
 @pytest.mark.parametrize(
@@ -220,14 +203,9 @@ async def test_rights_that_cannot_be_used_are_named(tmp_path: Path, entry: dict[
 # Counts.
 
 
-class Clock:
+def _clock() -> Clock:
     """UTC, moved by the test."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2026, 3, 1, 23, 59, 50, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
+    return Clock(datetime(2026, 3, 1, 23, 59, 50, tzinfo=UTC))
 
 
 class Memory:
@@ -251,7 +229,7 @@ class Memory:
 
 
 async def test_routers_add_to_one_sum_and_a_restart_goes_on_with_it() -> None:
-    clock, store = Clock(), Memory()
+    clock, store = _clock(), Memory()
     one, two = Usage(wall=clock), Usage(wall=clock)
     one.add("alice", 10, 5)
     two.add("alice", 1, 1)
@@ -270,7 +248,7 @@ async def test_routers_add_to_one_sum_and_a_restart_goes_on_with_it() -> None:
 
 
 async def test_what_came_during_a_write_is_not_lost() -> None:
-    clock = Clock()
+    clock = _clock()
     usage = Usage(wall=clock)
 
     class Slow(Memory):
@@ -286,7 +264,7 @@ async def test_what_came_during_a_write_is_not_lost() -> None:
 
 
 async def test_a_day_ends_at_midnight() -> None:
-    clock, store = Clock(), Memory()
+    clock, store = _clock(), Memory()
     usage = Usage(wall=clock)
     usage.add("alice", 10, 5)
     assert usage.seconds_left() == 11
@@ -300,7 +278,7 @@ async def test_a_day_ends_at_midnight() -> None:
 
 
 def test_identities_are_bounded_but_for_those_with_a_limit() -> None:
-    usage = Usage(wall=Clock(), most=2)
+    usage = Usage(wall=_clock(), most=2)
     for name in ("a", "b", "c", "d"):
         usage.add(name, 1, 0)
     usage.add("limited", 1, 0, limited=True)
@@ -320,7 +298,7 @@ def _samples(usage: Usage) -> dict[str, float]:
 
 
 def test_thousands_of_identities_over_days_are_counted_in_bounded_memory() -> None:
-    clock, most, identities = Clock(), 100, 2000
+    clock, most, identities = _clock(), 100, 2000
     clock.now = datetime(2026, 3, 1, 8, tzinfo=UTC)
     usage = Usage(wall=clock, most=most)
     for day in range(6):
@@ -351,7 +329,7 @@ def test_thousands_of_identities_over_days_are_counted_in_bounded_memory() -> No
 
 
 def test_identities_with_a_limit_are_all_counted_and_their_series_are_bounded() -> None:
-    usage = Usage(wall=Clock(), most=10)
+    usage = Usage(wall=_clock(), most=10)
     for number in range(3000):
         for _ in range(2):
             usage.add(f"limited-{number}", 1, 1, limited=True)
@@ -363,7 +341,7 @@ def test_identities_with_a_limit_are_all_counted_and_their_series_are_bounded() 
 
 
 async def test_a_router_whose_clock_is_behind_does_not_undo_the_new_day() -> None:
-    ahead, behind, store = Clock(), Clock(), Memory()
+    ahead, behind, store = _clock(), _clock(), Memory()
     ahead.now = datetime(2026, 3, 2, 0, 0, 1, tzinfo=UTC)
     one, two = Usage(wall=ahead), Usage(wall=behind)
     one.add("alice", 40, 0, limited=True)
@@ -379,7 +357,7 @@ async def test_a_router_whose_clock_is_behind_does_not_undo_the_new_day() -> Non
 
 
 def test_a_clock_that_is_set_back_over_midnight_loses_nothing() -> None:
-    clock = Clock()
+    clock = _clock()
     clock.now = datetime(2026, 3, 2, 0, 0, 1, tzinfo=UTC)
     usage = Usage(wall=clock)
     usage.add("alice", 40, 0, limited=True)

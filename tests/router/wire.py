@@ -13,6 +13,7 @@ from typing import Any
 from tests import waiting
 
 Headers = list[tuple[str, str]]
+Fields = Sequence[tuple[str, str]]
 
 
 @dataclass
@@ -71,12 +72,17 @@ async def read_body(reader: asyncio.StreamReader, message: Message, *, until_eof
     message.body = b"".join(message.chunks)
 
 
-def request(method: str, path: str, body: bytes = b"", headers: Sequence[tuple[str, str]] = ()) -> bytes:
+def request(method: str, path: str, body: bytes = b"", headers: Fields = ()) -> bytes:
     """A request's bytes; Host and Content-Length are added."""
     lines = [f"{method} {path} HTTP/1.1", "Host: router.test", *(f"{n}: {v}" for n, v in headers)]
     if body or method == "POST":
         lines.append(f"Content-Length: {len(body)}")
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
+
+
+def bearer(token: str) -> Headers:
+    """The field that shows a token."""
+    return [("Authorization", f"Bearer {token}")]
 
 
 @asynccontextmanager
@@ -107,7 +113,7 @@ async def read_answer(reader: asyncio.StreamReader, *, head_only: bool = False) 
     return answer
 
 
-def post(path: str, document: Any, headers: Sequence[tuple[str, str]] = ()) -> bytes:
+def post(path: str, document: Any, headers: Fields = ()) -> bytes:
     """A JSON POST."""
     return request("POST", path, json.dumps(document).encode(), [("Content-Type", "application/json"), *headers])
 
@@ -178,6 +184,12 @@ class Backend:
         finally:
             writer.close()
 
+    async def end(self) -> None:
+        """It is away from now on, with every connection."""
+        assert self.server is not None
+        self.server.close()
+        await self.close()
+
     async def close(self) -> None:
         """End every connection, those that the kernel has accepted and the loop has not yet shown us included."""
         for _ in range(3):
@@ -208,8 +220,7 @@ async def backend(
     try:
         yield served
     finally:
-        server.close()
-        await served.close()
+        await served.end()
 
 
 def plain(body: bytes, content_type: str = "application/json", status: str = "200 OK") -> bytes:
@@ -225,3 +236,80 @@ def chunked_head(content_type: str = "application/x-ndjson") -> bytes:
 def chunk(data: bytes) -> bytes:
     """One chunk of a stream; empty data makes the last one."""
     return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+_NOTHING = plain(b"{}")
+
+
+def answering(raw: bytes = _NOTHING) -> Script:
+    """Every request gets this answer, and the connection is kept."""
+    return replying(lambda message: raw)
+
+
+def replying(reply: Callable[[Message], bytes]) -> Script:
+    """Every request gets an answer that follows from it, and the connection is kept."""
+
+    async def script(message: Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        writer.write(reply(message))
+        return True
+
+    return script
+
+
+def closing(*pieces: bytes) -> Script:
+    """Every request gets these pieces, then its connection is closed."""
+
+    async def script(message: Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for piece in pieces:
+            writer.write(piece)
+        await writer.drain()
+
+    return script
+
+
+def in_turn(*answers: bytes) -> Script:
+    """Every request gets the next of the answers, then its connection is closed."""
+    left = iter(answers)
+
+    async def script(message: Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(next(left))
+        await writer.drain()
+
+    return script
+
+
+def gated(gate: asyncio.Event, script: Script | None = None) -> Script:
+    """What the script does, or an answer with `{}`, once the gate is open."""
+    then = script or answering()
+
+    async def waits(message: Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool | None:
+        await gate.wait()
+        return await then(message, reader, writer)
+
+    return waits
+
+
+def pausing(gate: asyncio.Event) -> Script:
+    """A stream that has begun, and ends once the gate is open."""
+
+    async def script(message: Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        writer.write(chunked_head() + chunk(b'{"done":false}\n'))
+        await gate.wait()
+        writer.write(chunk(b'{"done":true}\n') + chunk(b""))
+        return True
+
+    return script
+
+
+echo = replying(lambda message: plain(message.body or b"{}"))
+"""Every request gets its own body back."""
+
+
+async def silent(message: Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """No answer; it sees that its client hangs up."""
+    await reader.read()
+
+
+async def deaf(message: Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """No answer; it does not see that its client hangs up."""
+    await asyncio.Event().wait()

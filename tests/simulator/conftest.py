@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
-from typing import Protocol
 
 import httpx
 import pytest
@@ -15,10 +14,8 @@ from tests.fakes.ollama import process
 MODELS = ["small:1b", "other:1b", "third:1b", "qwen3-embedding:8b"]
 
 
-class Starter(Protocol):
-    """Start another simulator; it is stopped when the test ends."""
-
-    def __call__(self, **flags: process.Flag) -> process.Fake: ...
+Starter = Callable[..., process.Fake]
+"""Start another simulator, with flags; it is stopped when the test ends."""
 
 
 @pytest.fixture(scope="session")
@@ -52,8 +49,13 @@ def start() -> Iterator[Starter]:
         yield starter
 
 
+def client(fake: process.Fake) -> httpx.AsyncClient:
+    """A client of any simulator."""
+    return httpx.AsyncClient(base_url=fake.url, timeout=waiting.PATIENCE, trust_env=False, verify=False)
+
+
 @pytest.fixture
 async def http(fake: process.Fake) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the shared simulator."""
-    async with httpx.AsyncClient(base_url=fake.url, timeout=waiting.PATIENCE, trust_env=False, verify=False) as client:
-        yield client
+    async with client(fake) as shared_client:
+        yield shared_client

@@ -11,7 +11,7 @@ import pytest
 
 from tests import waiting
 from tests.fakes.ollama import faults, process, script
-from tests.simulator.conftest import Starter
+from tests.simulator.conftest import Starter, client
 
 BODY: dict[str, Any] = {"model": "small:1b", "prompt": "one two three four five six"}
 
@@ -158,7 +158,7 @@ async def test_a_runner_that_dies_of_a_body_takes_its_other_requests_along(start
     fake.set_faults([{"match": {"path": "/api/*", "body": '"maxLength": 2001'}, "crash": {}}])
     killer = {"format": {"type": "object", "properties": {"text": {"type": "string", "maxLength": 2001}}}}
     async with (
-        httpx.AsyncClient(base_url=fake.url, timeout=waiting.PATIENCE, trust_env=False, verify=False) as http,
+        client(fake) as http,
         http.stream("POST", "/api/generate", json=BODY | {"prompt": "one two " * 100}) as companion,
     ):
         lines = companion.aiter_lines()
@@ -217,7 +217,7 @@ async def test_a_runner_that_a_test_ends(http: httpx.AsyncClient, fake: process.
 
 async def test_a_model_that_is_deleted_stays_in_memory(start: Starter) -> None:
     fake = start()
-    async with httpx.AsyncClient(base_url=fake.url, timeout=20, trust_env=False, verify=False) as http:
+    async with client(fake) as http:
         assert (await post(http)).status_code == 200
         deleted = await http.request("DELETE", "/api/delete", json={"model": "small:1b"})
         assert (deleted.status_code, deleted.content) == (200, b"")

@@ -15,6 +15,7 @@ import pytest
 from hack import drawing
 from tests import needs
 from tests.fakes.ollama import process, tesseract
+from tests.simulator.conftest import client
 
 TEXTS = {
     "en": "Backup failed\n\nNo space is left on vega-7.\nPlease free 20 GB by 27 November 2026.",
@@ -136,6 +137,6 @@ async def test_a_machine_without_tesseract_or_a_language_says_what_to_install(tm
 async def test_the_simulator_refuses_what_it_cannot_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with process.running(models=["small:1b"]) as blind:
-        async with httpx.AsyncClient(base_url=blind.url, trust_env=False, verify=False, timeout=60) as http:
+        async with client(blind) as http:
             reply = await http.post("/api/chat", json=asked(b"image"))
     assert (reply.status_code, "tesseract-ocr-ces" in reply.text) == (500, True)

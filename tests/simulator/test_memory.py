@@ -10,15 +10,11 @@ import httpx
 
 from tests import waiting as watch
 from tests.fakes.ollama import process
-from tests.simulator.conftest import Starter
+from tests.simulator.conftest import Starter, client
 
 HELD = [{"match": {"priority": "hold"}, "stall": {"afterBytes": 1, "gate": "g"}}]
 HOLD = {"X-Ollama-Priority": "hold"}
 GIB = 2**30
-
-
-def client(fake: process.Fake) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=fake.url, timeout=watch.PATIENCE, trust_env=False, verify=False)
 
 
 def body(model: str, **fields: Any) -> dict[str, Any]:
@@ -38,39 +34,35 @@ def loaded(fake: process.Fake) -> list[str]:
     return [runner["model"] for runner in fake.state()["loaded"]]
 
 
-async def test_an_empty_prompt_loads_and_keep_alive_0_unloads(fake: process.Fake) -> None:
-    async with client(fake) as http:
-        answer = (await http.post("/api/generate", json={"model": "small:1b", "keep_alive": -1})).json()
-        assert (answer["done"], answer["done_reason"], answer["response"]) == (True, "load", "")
-        shown = (await http.get("/api/ps")).json()["models"]
-        assert [one["name"] for one in shown] == ["small:1b"]
-        assert shown[0]["size_vram"] == shown[0]["size"] > 0
-        assert shown[0]["context_length"] == 4096
-        assert shown[0]["expires_at"] > "2300", "pinned models expire in some three hundred years"
-        chat = (await http.post("/api/chat", json={"model": "small:1b", "messages": [], "keep_alive": 0})).json()
-        assert (chat["done_reason"], chat["message"]) == ("unload", {"role": "assistant", "content": ""})
-        assert (await http.get("/api/ps")).json()["models"] == []
+async def test_an_empty_prompt_loads_and_keep_alive_0_unloads(http: httpx.AsyncClient) -> None:
+    answer = (await http.post("/api/generate", json={"model": "small:1b", "keep_alive": -1})).json()
+    assert (answer["done"], answer["done_reason"], answer["response"]) == (True, "load", "")
+    shown = (await http.get("/api/ps")).json()["models"]
+    assert [one["name"] for one in shown] == ["small:1b"]
+    assert shown[0]["size_vram"] == shown[0]["size"] > 0
+    assert shown[0]["context_length"] == 4096
+    assert shown[0]["expires_at"] > "2300", "pinned models expire in some three hundred years"
+    chat = (await http.post("/api/chat", json={"model": "small:1b", "messages": [], "keep_alive": 0})).json()
+    assert (chat["done_reason"], chat["message"]) == ("unload", {"role": "assistant", "content": ""})
+    assert (await http.get("/api/ps")).json()["models"] == []
 
 
-async def test_keep_alive_0_on_a_request_unloads_after_it(fake: process.Fake) -> None:
-    async with client(fake) as http:
-        assert await ask(http, "small:1b", keep_alive=0) == 200
-        assert loaded(fake) == []
+async def test_keep_alive_0_on_a_request_unloads_after_it(http: httpx.AsyncClient, fake: process.Fake) -> None:
+    assert await ask(http, "small:1b", keep_alive=0) == 200
+    assert loaded(fake) == []
 
 
-async def test_a_model_expires_by_itself(fake: process.Fake) -> None:
-    async with client(fake) as http:
-        await ask(http, "small:1b", keep_alive="50ms")
-        await watch.eventually(lambda: loaded(fake) == [])
+async def test_a_model_expires_by_itself(http: httpx.AsyncClient, fake: process.Fake) -> None:
+    await ask(http, "small:1b", keep_alive="50ms")
+    await watch.eventually(lambda: loaded(fake) == [])
 
 
-async def test_another_num_ctx_reloads(fake: process.Fake) -> None:
-    async with client(fake) as http:
-        before = events(fake)
-        for num_ctx in (4096, 4096, 8192):
-            await ask(http, "small:1b", options={"num_ctx": num_ctx})
-        assert (events(fake) - before) & Counter(loading=9, unloaded=9) == Counter(loading=2, unloaded=1)
-        assert [runner["num_ctx"] for runner in fake.state()["loaded"]] == [8192]
+async def test_another_num_ctx_reloads(http: httpx.AsyncClient, fake: process.Fake) -> None:
+    before = events(fake)
+    for num_ctx in (4096, 4096, 8192):
+        await ask(http, "small:1b", options={"num_ctx": num_ctx})
+    assert (events(fake) - before) & Counter(loading=9, unloaded=9) == Counter(loading=2, unloaded=1)
+    assert [runner["num_ctx"] for runner in fake.state()["loaded"]] == [8192]
 
 
 async def test_idle_models_leave_least_recently_used_first(start: Starter) -> None:
@@ -134,48 +126,46 @@ async def test_a_full_line_is_answered_503(start: Starter) -> None:
         assert await asyncio.gather(held, *waiting) == [200, 200, 200]
 
 
-async def test_a_hang_up_frees_the_slot(fake: process.Fake) -> None:
+async def test_a_hang_up_frees_the_slot(http: httpx.AsyncClient, fake: process.Fake) -> None:
     fake.set_faults([{"match": {"priority": "hold"}, "stall": {"afterBytes": 0}}])
-    async with client(fake) as http:
-        gone = asyncio.create_task(http.post("/api/generate", json=body("small:1b", stream=True), headers=HOLD))
-        await watch.eventually(lambda: fake.count(priority="hold") == 1)
-        gone.cancel()
-        await asyncio.gather(gone, return_exceptions=True)
-        await watch.eventually(lambda: fake.count(outcome="cancelled") == 1)
-        assert await ask(http, "small:1b") == 200
+    gone = asyncio.create_task(http.post("/api/generate", json=body("small:1b", stream=True), headers=HOLD))
+    await watch.eventually(lambda: fake.count(priority="hold") == 1)
+    gone.cancel()
+    await asyncio.gather(gone, return_exceptions=True)
+    await watch.eventually(lambda: fake.count(outcome="cancelled") == 1)
+    assert await ask(http, "small:1b") == 200
 
 
-async def test_a_hang_up_in_the_middle_of_a_stream_frees_the_slot(fake: process.Fake) -> None:
+async def test_a_hang_up_in_the_middle_of_a_stream_frees_the_slot(http: httpx.AsyncClient, fake: process.Fake) -> None:
     fake.set_pace(tokens_per_second=20)
-    async with client(fake) as http:
-        many = {"model": "small:1b", "prompt": "word " * 400}
-        async with http.stream("POST", "/api/generate", json=many) as response:
-            async for _ in response.aiter_lines():
-                break
-        await watch.eventually(lambda: fake.count(outcome="cancelled") == 1)
-        assert [one["active"] for one in fake.state()["loaded"]] == [0]
-        cancelled = fake.requests(outcome="cancelled")[0]
-        assert 0 < cancelled["tokens"] < 40, "it stopped generating"
+    many = {"model": "small:1b", "prompt": "word " * 400}
+    async with http.stream("POST", "/api/generate", json=many) as response:
+        async for _ in response.aiter_lines():
+            break
+    await watch.eventually(lambda: fake.count(outcome="cancelled") == 1)
+    assert [one["active"] for one in fake.state()["loaded"]] == [0]
+    cancelled = fake.requests(outcome="cancelled")[0]
+    assert 0 < cancelled["tokens"] < 40, "it stopped generating"
 
 
-async def test_a_cold_model_is_loaded_once_for_all(fake: process.Fake) -> None:
+async def test_a_cold_model_is_loaded_once_for_all(http: httpx.AsyncClient, fake: process.Fake) -> None:
     fake.set_pace(load_seconds_per_gib=0.3)
-    async with client(fake) as http:
-        before = events(fake)
-        assert await asyncio.gather(*(ask(http, "small:1b") for _ in range(20))) == [200] * 20
-        assert (events(fake) - before)["loading"] == 1
+    before = events(fake)
+    assert await asyncio.gather(*(ask(http, "small:1b") for _ in range(20))) == [200] * 20
+    assert (events(fake) - before)["loading"] == 1
 
 
-async def test_a_load_dies_with_its_request_and_is_started_again_for_the_next(fake: process.Fake) -> None:
+async def test_a_load_dies_with_its_request_and_is_started_again_for_the_next(
+    http: httpx.AsyncClient, fake: process.Fake
+) -> None:
     fake.set_pace(load_seconds_per_gib=30)
-    async with client(fake) as http:
-        before = events(fake)
-        first = asyncio.create_task(ask(http, "small:1b"))
-        await watch.eventually(lambda: loaded(fake) == ["small:1b"])
-        second = asyncio.create_task(ask(http, "small:1b"))
-        await watch.eventually(lambda: [one["waiting"] for one in fake.state()["loaded"]] == [2])
-        fake.set_pace(load_seconds_per_gib=0)
-        first.cancel()
-        assert await second == 200
-        seen = events(fake) - before
-        assert (seen["loading"], seen["aborted"], seen["loaded"]) == (2, 1, 1)
+    before = events(fake)
+    first = asyncio.create_task(ask(http, "small:1b"))
+    await watch.eventually(lambda: loaded(fake) == ["small:1b"])
+    second = asyncio.create_task(ask(http, "small:1b"))
+    await watch.eventually(lambda: [one["waiting"] for one in fake.state()["loaded"]] == [2])
+    fake.set_pace(load_seconds_per_gib=0)
+    first.cancel()
+    assert await second == 200
+    seen = events(fake) - before
+    assert (seen["loading"], seen["aborted"], seen["loaded"]) == (2, 1, 1)

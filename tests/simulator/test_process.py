@@ -9,7 +9,7 @@ import pytest
 
 from tests import waiting
 from tests.fakes.ollama import __main__, process
-from tests.simulator.conftest import Starter
+from tests.simulator.conftest import Starter, client
 
 
 def test_the_banner_says_what_it_is(shared: process.Fake) -> None:
@@ -19,7 +19,7 @@ def test_the_banner_says_what_it_is(shared: process.Fake) -> None:
 async def test_sigterm_lets_running_requests_finish(start: Starter) -> None:
     fake = start(tokens_per_second=60)
     body = {"model": "small:1b", "prompt": "word " * 30, "stream": False}
-    async with httpx.AsyncClient(base_url=fake.url, timeout=waiting.PATIENCE, trust_env=False, verify=False) as http:
+    async with client(fake) as http:
         running = asyncio.create_task(http.post("/api/generate", json=body))
         await waiting.eventually(lambda: fake.count(path="/api/generate") == 1)
         ended = asyncio.create_task(asyncio.to_thread(fake.terminate))
@@ -53,7 +53,7 @@ def test_wrong_settings_name_themselves(
 
 
 def test_a_start_that_fails_shows_why() -> None:
-    with pytest.raises(process.NotStarted, match="num_parallel"), process.running(num_parallel=0):
+    with pytest.raises(AssertionError, match="num_parallel"), process.running(num_parallel=0):
         pass
 
 

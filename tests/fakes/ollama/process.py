@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,10 +23,6 @@ from tests import waiting
 from tests.nursery import children
 
 Flag = str | int | float | Sequence[Any] | Mapping[str, Any]
-
-
-class NotStarted(RuntimeError):  # noqa: N818 -- named for what is wrong
-    """The simulator ended or stayed silent before it listened; the message carries what it printed."""
 
 
 class Fake:
@@ -137,7 +132,7 @@ def start(directory: Path, port: int = 0, **flags: Flag) -> Fake:
     """Start one simulator whose log and files live in `directory`; the caller closes it.
 
     `flags` are the command line's, with underscores: lists become comma lists, a mapping or a list of mappings given as
-    `script`, `faults` or `models` becomes a JSON file. Raises NotStarted with the process's own words.
+    `script`, `faults` or `models` becomes a JSON file. A failure shows the process's own words.
     """
     directory.mkdir(parents=True, exist_ok=True)
     ready, log = directory / "ready.json", directory / "ollama.log"
@@ -148,19 +143,7 @@ def start(directory: Path, port: int = 0, **flags: Flag) -> Fake:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("FAKE_OLLAMA_")}
     log.write_bytes(b"")
     process = children.of("tests.fakes.ollama").start(environment, log, arguments)
-    deadline = time.monotonic() + waiting.PATIENCE
-    while not ready.exists():
-        if process.poll() is not None:
-            raise NotStarted(
-                f"the simulator ended with status {process.returncode}:\n{log.read_text(errors='replace')}"
-            )
-        if time.monotonic() > deadline:
-            process.kill()
-            process.wait()
-            raise NotStarted(
-                f"the simulator was silent for {waiting.PATIENCE:.0f} s:\n{log.read_text(errors='replace')}"
-            )
-        time.sleep(0.02)
+    waiting.served(ready.exists, process, log)
     return Fake(json.loads(ready.read_text(encoding="utf-8"))["url"], process, log)
 
 

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -54,32 +54,6 @@ class Figures:
             "completion_tokens": self.tokens,
             "total_tokens": self.prompt_tokens + self.tokens,
         }
-
-
-class Shape(Protocol):
-    """How one endpoint writes a generation down."""
-
-    @property
-    def content_type(self) -> str:
-        """Of the stream; a whole answer is always JSON."""
-
-    def piece(self, text: str, now: datetime) -> bytes:
-        """One token of a stream."""
-
-    def thought(self, text: str, now: datetime) -> bytes:
-        """One token of what the model thinks before it answers."""
-
-    def calls(self, calls: Calls, now: datetime) -> bytes:
-        """Calls of tools in a stream."""
-
-    def last(self, figures: Figures, now: datetime) -> bytes:
-        """The end of a stream."""
-
-    def whole(self, text: str, figures: Figures, now: datetime, calls: Calls = ()) -> dict[str, Any]:
-        """The answer to `stream: false`."""
-
-    def broken(self, message: str, now: datetime) -> bytes:
-        """An error after the first byte."""
 
 
 def stamp(now: datetime) -> str:
@@ -183,6 +157,12 @@ class OpenAI:
             "model": self.model,
             "system_fingerprint": "fp_ollama",
         }
+
+
+Shape = Native | OpenAI
+"""How one endpoint writes a generation down: `piece` and `thought` are one token of a stream, of the answer or of what
+the model thinks before it; `calls` are calls of tools in it, `last` is its end, `broken` an error after its first byte.
+`whole` is the answer to `stream: false`, always JSON, whatever `content_type` the stream has."""
 
 
 def vectors(model: str, values: Vectors, figures: Figures) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from aiohttp import web
 
-from tests.fakes.ollama import faults
 from tests.fakes.ollama.embedding import minilm
 from tests.fakes.ollama.protocol import errors, names, reply, request
 from tests.fakes.ollama.runner import engine
@@ -64,16 +63,12 @@ async def _vectors(
         raise errors.Refusal(501, "this model does not support embeddings")
     turn.entry.texts = len(wanted.texts)
     num_ctx = model.window(wanted.num_ctx, turn.service.settings.num_ctx)
-    crash = turn.wire.fault.crash if turn.wire.fault is not None else None
-    fails = crash is not None and crash.loading
     started = turn.service.loop.time()
     try:
-        slot = turn.service.engine.slot(model, num_ctx, wanted.keep_alive, load_only=not wanted.texts, fails=fails)
-        async with slot as held:
-            turn.service.journal.grant(turn.entry)
-            if crash is not None and not fails:
+        async with turn.slot(model, num_ctx, wanted.keep_alive, load_only=not wanted.texts) as held:
+            if turn.crash is not None and not turn.crash.loading:
                 turn.service.engine.crash(model.key)
-                raise errors.Refusal(failed, crash.message or _STOPPED)
+                raise errors.Refusal(failed, turn.crash.message or _STOPPED)
             granted = turn.service.loop.time()
             limit = None if wanted.truncate else min(num_ctx, minilm.MAX_TOKENS)
             values, tokens = await asyncio.to_thread(turn.service.embedder.embed, wanted.texts, limit)
@@ -83,12 +78,8 @@ async def _vectors(
         raise errors.Refusal(failed, "the input length exceeds the context length") from longer
     except minilm.Missing as missing:
         raise errors.Refusal(500, str(missing)) from missing
-    except engine.Busy as busy:
-        raise errors.Refusal(503, str(busy)) from busy
     except engine.Gone as gone:
         raise errors.Refusal(failed, str(gone).strip()) from gone
-    except engine.NotLoaded as failure:
-        raise errors.Refusal(500, faults.KILLED) from failure
     turn.entry.tokens = tokens
     total = turn.service.loop.time() - started
     return minilm.narrow(values, wanted.dimensions), reply.Figures(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
 
+from tests.fakes.ollama import catalogue, faults
 from tests.fakes.ollama.protocol import errors, reply
 from tests.fakes.ollama.protocol import request as wanted
 from tests.fakes.ollama.rules import prompt
+from tests.fakes.ollama.runner import engine
 from tests.fakes.ollama.server import journal, service, wire
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -33,6 +36,28 @@ class Exchange:
         """The JSON object that was sent. Raises Refusal 400."""
         return wanted.parse(self.raw, openai=self.entry.path.startswith("/v1/"))
 
+    @property
+    def crash(self) -> faults.Crash | None:
+        """What ends the runner of this request, if anything does."""
+        return self.wire.fault.crash if self.wire.fault is not None else None
+
+    @asynccontextmanager
+    async def slot(
+        self, model: catalogue.Model, num_ctx: int, keep_alive: float | None = None, *, load_only: bool = False
+    ) -> AsyncIterator[engine.Slot]:
+        """A slot of the model for the length of the block. Raises Refusal where there will be none, and Gone when the
+        runner ends meanwhile."""
+        fails = self.crash is not None and self.crash.loading
+        try:
+            slot = self.service.engine.slot(model, num_ctx, keep_alive, load_only=load_only, fails=fails)
+            async with slot as held:
+                self.service.journal.grant(self.entry)
+                yield held
+        except engine.Busy as busy:
+            raise errors.Refusal(503, str(busy)) from busy
+        except engine.NotLoaded as failure:
+            raise errors.Refusal(500, faults.KILLED) from failure
+
 
 KEY: web.RequestKey[Exchange] = web.RequestKey("exchange", Exchange)
 
@@ -41,7 +66,10 @@ KEY: web.RequestKey[Exchange] = web.RequestKey("exchange", Exchange)
 async def frame(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Run the handler and account for its end. The `/simulator/` interface is neither journalled nor hit by faults."""
     if request.path.startswith(ADMIN):
-        return await handler(request)
+        try:
+            return await handler(request)
+        except ValueError as error:  # of what a test wants
+            return web.json_response({"error": str(error)}, status=400)
     owner = request.app[service.KEY]
     headers = {name: ", ".join(request.headers.getall(name)) for name in request.headers}
     priority = request.headers.get(journal.PRIORITY_HEADER)

@@ -73,22 +73,14 @@ async def _serve(
         raise errors.Refusal(400, f'"{wanted.model}" does not support thinking')
     engines.refuse(_engine(turn), wanted)
     num_ctx = model.window(wanted.num_ctx, turn.service.settings.num_ctx)
-    crash = turn.wire.fault.crash if turn.wire.fault is not None else None
-    fails = crash is not None and crash.loading
     started = turn.service.loop.time()
     try:
-        slot = turn.service.engine.slot(model, num_ctx, wanted.keep_alive, load_only=wanted.load_only, fails=fails)
-        async with slot as held:
-            turn.service.journal.grant(turn.entry)
+        async with turn.slot(model, num_ctx, wanted.keep_alive, load_only=wanted.load_only) as held:
             if wanted.load_only:
                 return await turn.wire.whole(shape.whole("", reply.Figures("load"), turn.service.now()))
             return await _generate(turn, model, held, wanted, shape, num_ctx, started)
-    except engine.Busy as busy:
-        raise errors.Refusal(503, str(busy)) from busy
     except engine.Gone as gone:
         raise errors.Unstarted(500, str(gone), wanted.stream) from gone
-    except engine.NotLoaded as failure:
-        raise errors.Refusal(500, faults.KILLED) from failure
 
 
 async def _generate(
@@ -110,7 +102,7 @@ async def _generate(
         raise errors.Unstarted(400, "the input length exceeds the context length", wanted.stream)
     prompt_tokens = min(prompt_tokens, num_ctx) if counts else prompt_tokens  # of a longer one the middle is left out
     said = await _said(turn, wanted)
-    crash = turn.wire.fault.crash if turn.wire.fault is not None else None
+    crash = turn.crash
     dying = crash.after_lines if crash is not None else None
     if (crash is not None and dying is None and not crash.loading) or engines.dies(_engine(turn), wanted):
         turn.service.engine.crash(model.key)

@@ -10,7 +10,6 @@ import re
 from aiohttp import web
 
 from tests.fakes.ollama.protocol import errors
-from tests.fakes.ollama.runner import engine
 from tests.fakes.ollama.server import exchange
 
 
@@ -22,13 +21,9 @@ async def rerank(asked: web.Request) -> web.StreamResponse:
     if model is None:
         raise errors.not_found(wanted.model)
     turn.entry.texts = len(wanted.documents)
-    try:
-        async with turn.service.engine.slot(model, turn.service.settings.num_ctx, None):
-            turn.service.journal.grant(turn.entry)
-            words = _words(wanted.query)
-            scores = [len(words & _words(text)) / (len(words) or 1) for text in wanted.documents]
-    except engine.Busy as busy:
-        raise errors.Refusal(503, str(busy)) from busy
+    async with turn.slot(model, turn.service.settings.num_ctx):
+        words = _words(wanted.query)
+        scores = [len(words & _words(text)) / (len(words) or 1) for text in wanted.documents]
     order = sorted(range(len(scores)), key=lambda at: -scores[at])[: wanted.top_n]
     results = [{"index": at, "relevance_score": scores[at]} for at in order]
     return await turn.wire.whole({"model": wanted.model, "object": "list", "results": results})
