@@ -40,6 +40,12 @@ def rule(content: str, owner: scope.Scope = scopes.ACME, key: str = "k", version
     )
 
 
+def draft(content: str, key: str = "r", owner: scope.Scope = scopes.SHOP, **more: Any) -> api.RuleDraft:
+    """As it is sent to a service."""
+    filled = {"rule_type": api.RuleType.ROUTING, "created_by": "jana"} | more
+    return api.RuleDraft(scope=owner, rule_key=key, rule_content=content, **filled)
+
+
 def settled(hints: api.Hints, *contents: str, **more: Any) -> tuple[api.Hints, list[str]]:
     rules = [rule(f"enforce: {line}", key=f"k{at}") for at, line in enumerate(contents)]
     request = world.request(**more)
