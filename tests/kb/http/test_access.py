@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -19,42 +18,16 @@ from kb import api, client, errors, metrics, mongo
 from kb.access import rates
 from kb.erasure import closed
 from kb.http import access
-from router import client as router_client
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
-from tests.kb.http import whole
-
-
-def digest(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()
-
-
-TOKENS = {
-    "tokens": [
-        {"name": "shop", "sha256": digest("shop-token"), "write": True,
-         "scopes": [{"clientId": "acme", "projectId": "shop", "groupId": "retail"}]},
-        {"name": "reader", "sha256": digest("reader-token"), "scopes": [{"clientId": "acme"}]},
-        {"name": "operator", "sha256": digest("operator-token"), "write": True, "scopes": [{"clientId": "*"}]},
-    ]
-}  # fmt: skip
-
-
-@pytest.fixture
-def tokens(tmp_path: Path) -> Path:
-    path = tmp_path / "tokens.yaml"
-    path.write_text(json.dumps(TOKENS))
-    return path
+from tests.kb import scopes, world
+from tests.kb.http import callers, whole
 
 
 @pytest.fixture
 async def http(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics, tokens: Path
+    kb: world.ObservedState, clock: clocks.Clock, meters: metrics.Metrics, tokens: Path
 ) -> AsyncIterator[httpx.AsyncClient]:
-    gate = access.Gate(grants.Book(tokens), rates.Rates(0, 1), lambda: 0.0)
-    async with (
-        world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made,
-        whole.over(made, meters, clock, gate=gate) as (_, raw),
-    ):
+    async with whole.over(kb, meters, clock, gate=callers.gate(tokens)) as (_, raw):
         yield raw
 
 
@@ -78,14 +51,8 @@ async def test_nobody_comes_in_without_a_token(http: httpx.AsyncClient) -> None:
 async def test_a_token_opens_its_scopes_and_no_other(http: httpx.AsyncClient) -> None:
     shop = kb_client(http, "shop-token")
     await shop.learning.store(said(scopes.SHOP))
-    for where in (
-        scopes.BLOG,
-        scopes.ACME,
-        scopes.OTHER,
-        scopes.GLOBAL,
-        scopes.RETAIL,
-        scopes.make("acme", "shop", "else"),
-    ):
+    elsewhere = (scopes.BLOG, scopes.ACME, scopes.OTHER, scopes.GLOBAL, scopes.RETAIL)
+    for where in (*elsewhere, scopes.make("acme", "shop", "else")):
         with pytest.raises(client.Rejected) as caught:
             await shop.learning.store(said(where))
         assert (caught.value.code, caught.value.status, caught.value.field) == ("forbidden", 403, "scope")
@@ -122,24 +89,15 @@ async def test_who_sees_a_wider_scope_may_not_change_it(http: httpx.AsyncClient)
 
 @pytest.mark.services
 async def test_nor_the_memories_of_a_wider_scope(
-    tmp_path: Path,
-    router: router_client.Client,
-    clock: clocks.Clock,
-    meters: metrics.Metrics,
-    tokens: Path,
-    database: mongo.Database,
+    kb: world.ObservedState, clock: clocks.Clock, meters: metrics.Metrics, tokens: Path, database: mongo.Database
 ) -> None:
-    gate = access.Gate(grants.Book(tokens), rates.Rates(0, 1), lambda: 0.0)
-    async with (
-        world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made,
-        whole.over(made, meters, clock, database=database, gate=gate) as (_, raw),
-    ):
+    async with whole.over(kb, meters, clock, database=database, gate=callers.gate(tokens)) as (_, raw):
         shop, operator = kb_client(raw, "shop-token"), kb_client(raw, "operator-token")
         step = api.Step(agent="a", action="b")
         draft = api.ProcedureDraft(client_id="acme", trigger_pattern="t", procedure_steps=[step])
         way = await operator.memory.save_procedure(draft)
         address = {"clientId": "acme", "projectId": "shop", "id": way.id}
-        bearer = {"Authorization": "Bearer shop-token"}
+        bearer = callers.bearer("shop-token")
         refused = await raw.delete("/api/v1/memory/procedural", params=address, headers=bearer)
         assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
         assert [one.id for one in await operator.memory.procedures("acme")] == [way.id]
@@ -190,7 +148,7 @@ def test_a_scope_that_is_erased_can_be_read_and_asked_about_but_not_written() ->
 def test_a_changed_file_holds_and_a_broken_one_does_not(tokens: Path) -> None:
     book = grants.Book(tokens)
     assert book.find("shop-token") is not None
-    tokens.write_text(json.dumps({"tokens": TOKENS["tokens"][1:]}))
+    tokens.write_text(json.dumps({"tokens": callers.TOKENS[1:]}))
     assert book.find("shop-token") is None
     tokens.write_text("tokens: [")
     assert book.find("reader-token") is not None

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
 
 from crds import runtoken, scope
-from crds.pendingtask import Mode
-from crds.priority import Priority
 from kb import metrics, mongo
-from kb.access import rates
 from kb.code import analyst, book, budget
-from kb.http import access, structures
+from kb.http import structures
 from kb.ingest import lanes
 from tests.kb import clock as clocks
 from tests.kb import scopes, world
-from tests.kb.http import whole
+from tests.kb.http import callers, whole
 from tests.kb.ingest import trees
 
 pytestmark = pytest.mark.services
-KEYS = runtoken.ring([b"k" * 48])
 kb = trees.kb
 
 
@@ -31,22 +26,17 @@ kb = trees.kb
 async def http(
     kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database
 ) -> AsyncIterator[httpx.AsyncClient]:
-    gate = access.Gate(None, rates.Rates(0, 1), lambda: 0.0, None, runtoken.Verifier(lambda: KEYS, clock, "jervis-kb"))
     analysts = analyst.Analyst()
     pipeline = kb.pipeline.structures(book.Book(database, clock), analysts, budget.Budget())
     works = structures.Structures(pipeline, lanes.Lanes(meters))
-    async with whole.over(kb, meters, clock, gate=gate, more=works.routes()) as (_, raw):
+    async with whole.over(kb, meters, clock, gate=callers.gate(now=clock), more=works.routes()) as (_, raw):
         yield raw
     analysts.close()
 
 
 @pytest.fixture
 def token(clock: clocks.Clock) -> str:
-    run = runtoken.Run(
-        task_uid="0b7f", namespace="team-a", attempt=0, scope=scopes.SHOP, mode=Mode.BACKGROUND, ceiling=Priority.P3,
-        repository="acme/storage",
-    )  # fmt: skip
-    return runtoken.Signer(lambda: KEYS, clock).sign(run, timedelta(hours=1), runtoken.ANALYSIS_AUDIENCE)
+    return callers.signed(now=clock, audience=runtoken.ANALYSIS_AUDIENCE, attempt=0, repository="acme/storage")
 
 
 def body(name: str = "storage", where: scope.Scope = scopes.SHOP, **more: object) -> dict[str, object]:
@@ -59,7 +49,7 @@ async def test_it_writes_about_its_own_repository_in_its_own_scope(http: httpx.A
     for path, status in (("git-structure", 200), ("cpg", 409)):
 
         async def sent(said: dict[str, object], to: str = path) -> httpx.Response:
-            return await http.post(f"/api/v1/ingest/{to}", json=said, headers={"Authorization": f"Bearer {token}"})
+            return await http.post(f"/api/v1/ingest/{to}", json=said, headers=callers.bearer(token))
 
         assert (await sent(body())).status_code == status
         for odd, field in ((body("other"), "repository"), (body(where=scopes.TILL), "scope")):
@@ -80,8 +70,7 @@ async def test_it_writes_about_its_own_repository_in_its_own_scope(http: httpx.A
 async def test_it_says_nothing_that_the_connection_says(
     http: httpx.AsyncClient, token: str, more: dict[str, Any]
 ) -> None:
-    headers = {"Authorization": f"Bearer {token}"}
-    answer = await http.post("/api/v1/ingest/git-structure", json=body(**more), headers=headers)
+    answer = await http.post("/api/v1/ingest/git-structure", json=body(**more), headers=callers.bearer(token))
     assert (answer.status_code, answer.json()["error"]["field"]) == (403, next(iter(more)))
     # A request without a token of an analysis may.
     assert (await http.post("/api/v1/ingest/git-structure", json=body(**more))).status_code == 200

@@ -6,7 +6,6 @@ import asyncio
 import json
 import uuid
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,22 +16,12 @@ from controllers.pendingtask import observed
 from crds.priority import Priority
 from kb import api, client, errors, identity, metrics
 from kb.http import health
-from router import client as router_client
 from tests import ports, waiting
 from tests.fakes.ollama import process
-from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
 from tests.kb.http import serving
 
 QUESTION: dict[str, Any] = {"scope": {"clientId": "acme", "projectId": "shop"}, "query": "login bug"}
-
-
-@pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
-        yield made
 
 
 async def test_what_only_some_requests_need_is_reported_and_does_not_decide(meters: metrics.Metrics) -> None:
@@ -75,21 +64,9 @@ async def test_a_pod_that_has_served_stays_in_its_service_during_an_outage(
 
 
 @pytest.fixture
-async def served(
-    kb: world.ObservedState, meters: metrics.Metrics
-) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
+async def served(kb: world.ObservedState, meters: metrics.Metrics) -> AsyncIterator[Any]:
     async with serving.over(kb, meters) as pair:
         yield pair
-
-
-@pytest.fixture
-def kb_client(served: tuple[client.Client, httpx.AsyncClient]) -> client.Client:
-    return served[0]
-
-
-@pytest.fixture
-def http(served: tuple[client.Client, httpx.AsyncClient]) -> httpx.AsyncClient:
-    return served[1]
 
 
 async def test_a_document_over_http(kb_client: client.Client) -> None:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clients import http as outward
 from kb import api, client, identity, metrics
 from kb.files import tika
-from router import client as router_client
 from tests import needs
 from tests.clients import servers
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import conftest, memory, scopes, world
+from tests.kb import conftest, scopes, world
 from tests.kb.files import making
 from tests.kb.http import whole
 
@@ -26,19 +25,9 @@ NOTE = b"Petr Svoboda wrote the importer.\n"
 
 
 @pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
-        yield made
-
-
-@pytest.fixture
-async def kb_client(
-    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock
-) -> AsyncIterator[client.Client]:
-    async with whole.over(kb, meters, clock, limit=2_000) as (typed, _):
-        yield typed
+async def served(kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock) -> AsyncIterator[Any]:
+    async with whole.over(kb, meters, clock, limit=2_000) as pair:
+        yield pair
 
 
 @pytest.fixture

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from crds import grants, runtoken
 from kb import identity, metrics
-from kb.access import audit, rates
-from kb.http import access
-from router import client as router_client
-from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
-from tests.kb.http import test_access as tokens
-from tests.kb.http import test_run_tokens as run_tokens
-from tests.kb.http.serving import over as serving_over
+from kb.access import audit
+from tests.kb import scopes, world
+from tests.kb.http import callers, serving
+from tests.kb.http.callers import NOW, SHOP
 
-NOW = datetime(2026, 3, 1, 0, 30, tzinfo=UTC)
-SHOP = {"clientId": "acme", "projectId": "shop", "groupId": "retail"}
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
@@ -34,16 +27,10 @@ def lines() -> list[str]:
 
 @pytest.fixture
 async def http(
-    lines: list[str], tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+    kb: world.ObservedState, meters: metrics.Metrics, tokens: Path, lines: list[str]
 ) -> AsyncIterator[httpx.AsyncClient]:
-    path = tmp_path / "tokens.yaml"
-    path.write_text(json.dumps(tokens.TOKENS))
-    verifier = runtoken.Verifier(lambda: run_tokens.KEYS, lambda: NOW, runtoken.KNOWLEDGE_BASE)
-    gate = access.Gate(grants.Book(path), rates.Rates(0, 1), lambda: 0.0, None, verifier)
-    async with (
-        world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made,
-        serving_over(made, meters, gate=gate, trail=audit.Trail(lines.append, lambda: NOW)) as (_, raw),
-    ):
+    trail = audit.Trail(lines.append, lambda: NOW)
+    async with serving.over(kb, meters, gate=callers.gate(tokens), trail=trail) as (_, raw):
         yield raw
 
 
@@ -57,7 +44,7 @@ async def test_who_wrote_is_what_the_gate_found_out(http: httpx.AsyncClient, lin
     answer = await http.post(
         "/api/v1/ingest/full",
         content=document.model_dump_json(by_alias=True),
-        headers=run_tokens.bearer("operator-token")
+        headers=callers.bearer("operator-token")
         | {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01", "Content-Type": "application/json"},
     )
     assert answer.status_code == 200, answer.text
@@ -73,7 +60,7 @@ async def test_who_wrote_is_what_the_gate_found_out(http: httpx.AsyncClient, lin
         "trace": TRACE,
     }
     gone = await http.delete(
-        "/api/v1/documents", params={**SHOP, "sourceUrn": "note:quetzal"}, headers=run_tokens.bearer("operator-token")
+        "/api/v1/documents", params={**SHOP, "sourceUrn": "note:quetzal"}, headers=callers.bearer("operator-token")
     )
     assert gone.status_code == 204
     assert (last(lines)["action"], last(lines)["documents"]) == ("erase", json.loads(lines[0])["documents"])
@@ -82,18 +69,18 @@ async def test_who_wrote_is_what_the_gate_found_out(http: httpx.AsyncClient, lin
 
 async def test_a_run_is_named_by_its_task(http: httpx.AsyncClient, lines: list[str]) -> None:
     asked = {"scope": SHOP, "query": "quetzal?"}
-    token = run_tokens.signed(scopes.SHOP)
-    assert (await http.post("/api/v1/retrieve", json=asked, headers=run_tokens.bearer(token))).status_code == 200
+    token = callers.signed(scopes.SHOP)
+    assert (await http.post("/api/v1/retrieve", json=asked, headers=callers.bearer(token))).status_code == 200
     assert (last(lines)["action"], last(lines)["status"], last(lines)["scopes"]) == ("read", 200, [SHOP])
     assert last(lines)["caller"] == {"kind": "run", "name": "run 2 of task 0b7f in team-a"}
 
 
 async def test_what_is_refused_is_recorded_with_what_it_asked_for(http: httpx.AsyncClient, lines: list[str]) -> None:
-    token = run_tokens.signed(scopes.BLOG)
+    token = callers.signed(scopes.BLOG)
     for headers, status, name, where in (
         ({}, 401, "", []),
-        (run_tokens.bearer("quetzal"), 401, "", []),
-        (run_tokens.bearer(token), 403, "run 2 of task 0b7f in team-a", [SHOP]),
+        (callers.bearer("quetzal"), 401, "", []),
+        (callers.bearer(token), 403, "run 2 of task 0b7f in team-a", [SHOP]),
     ):
         answer = await http.get("/api/v1/graph/nodes", params={**SHOP, "q": "quetzal"}, headers=headers)
         assert answer.status_code == status

@@ -5,25 +5,22 @@ from __future__ import annotations
 import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import httpx
 import pytest
 
 from crds import runtoken, scope
-from crds.pendingtask import Mode
-from crds.priority import Priority
 from kb import api, client, errors, metrics, mongo
-from kb.access import rates
 from kb.analyze import queries
 from kb.api import QueryState
-from kb.http import access, analyze, app, content, health
+from kb.http import analyze, app, content, health
 from tests import httpserver
 from tests.kb import clock as clocks
 from tests.kb import memory
+from tests.kb.http import callers
 
 pytestmark = pytest.mark.services
-KEYS = runtoken.ring([b"k" * 48])
 SHOP = scope.Scope(client_id="acme", project_id="shop")
 OTHER = scope.Scope(client_id="other")
 
@@ -39,11 +36,9 @@ async def served(
     routes: analyze.Analyze, clock: Callable[[], datetime], meters: metrics.Metrics
 ) -> AsyncIterator[httpx.AsyncClient]:
     """The routes of queries alone, on a socket."""
-    verifier = runtoken.Verifier(lambda: KEYS, clock, runtoken.KNOWLEDGE_BASE)
-    gate = access.Gate(None, rates.Rates(0, 1), lambda: 0.0, None, verifier)
     stored = content.Content(memory.Content(), limit=1000)
     faces = app.Faces(None, None, stored, health.Health({}, meters), routes.routes())
-    made = app.build(faces, meters, max_body=4 << 20, version=api.VERSION, gate=gate)
+    made = app.build(faces, meters, max_body=4 << 20, version=api.VERSION, gate=callers.gate(now=clock))
     async with (
         httpserver.serving(made, shutdown_seconds=60, handler_cancellation=True) as base,
         httpx.AsyncClient(base_url=base, trust_env=False, timeout=60) as raw,
@@ -64,16 +59,8 @@ def asked(where: scope.Scope = SHOP, query: str = "cpg.method.name.l") -> api.Co
 
 
 def token(clock: clocks.Clock, id_: str, where: scope.Scope = SHOP) -> str:
-    run = runtoken.Run(
-        task_uid=id_,
-        namespace="team-a",
-        attempt=0,
-        scope=where,
-        mode=Mode.BACKGROUND,
-        ceiling=Priority.P3,
-        repository="acme/shop",
-    )
-    return runtoken.Signer(lambda: KEYS, clock).sign(run, timedelta(hours=1), runtoken.ANALYSIS_AUDIENCE)
+    about = {"task_uid": id_, "attempt": 0, "repository": "acme/shop"}
+    return callers.signed(where, now=clock, audience=runtoken.ANALYSIS_AUDIENCE, **about)
 
 
 async def test_a_query_is_claimed_once_and_has_one_result(http: httpx.AsyncClient, clock: clocks.Clock) -> None:

@@ -5,50 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from hack import drawing
-from kb import api, client, errors, metrics
+from kb import api, client, errors
 from kb.http import learning
-from router import client as router_client
 from tests import needs
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
 from tests.kb.aliases import memory as aliases_memory
 from tests.kb.files import making
-from tests.kb.http import whole
 
 
 @pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    held = (memory.Vectors(), memory.Content())
-    async with world.opened(tmp_path, router, clock, meters, *held, aliases=aliases_memory.Registry(clock)) as made:
-        yield made
-
-
-@pytest.fixture
-async def served(
-    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock
-) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
-    async with whole.over(kb, meters, clock) as pair:
-        yield pair
-
-
-@pytest.fixture
-def kb_client(served: tuple[client.Client, httpx.AsyncClient]) -> client.Client:
-    return served[0]
-
-
-@pytest.fixture
-def http(served: tuple[client.Client, httpx.AsyncClient]) -> httpx.AsyncClient:
-    return served[1]
+async def kb(open_world: world.Open, clock: clocks.Clock) -> AsyncIterator[world.ObservedState]:
+    async with open_world(aliases=aliases_memory.Registry(clock)) as opened:
+        yield opened
 
 
 async def test_the_queue_as_its_owner_sees_it(

@@ -14,10 +14,10 @@ from kb import api
 from tests.kb import scopes, world
 from tests.kb.files import making
 from tests.kb.http import program
+from tests.kb.http.callers import SHOP
 
 pytestmark = pytest.mark.services
 
-SHOP = {"clientId": "acme", "projectId": "shop", "groupId": "retail"}
 TEXTS = [
     "\x00", "a\x00b", "\ud800", "\U0010ffff", "\u202e", "x" * 5_000, "$where", "{{7*7}}", "'; DROP TABLE jobs; --",
     "a" * 200 + "\x00", "../../etc/passwd", "\r\nX-Evil: 1", "%00", "%ED%A0%80", "9" * 400, "-1", "1e9999", "NaN",

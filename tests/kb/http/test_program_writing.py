@@ -1,4 +1,4 @@
-"""The writing side as a process on real stores: the queue after kill -9, files, and words that pass ten thousand others."""
+"""The writing side as a process on real stores: the queue after kill -9, files, and words that pass ten thousand."""
 
 from __future__ import annotations
 
