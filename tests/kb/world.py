@@ -31,7 +31,7 @@ from kb.vectors import embedding
 from kb.vectors import store as vectors
 from router import client as router_client
 from tests.kb import clock as clocks
-from tests.kb import scopes
+from tests.kb import memory, scopes
 
 MAIL = """From: Jana Novak <jana@acme.com>
 To: Core Team <core@acme.com>
@@ -86,6 +86,12 @@ class ObservedState:
     embedder: embedding.Port
     clock: clocks.Clock
     meters: metrics.Metrics
+
+    @property
+    def switch(self) -> memory.Switch:
+        """That of the vectors, which are in memory."""
+        assert isinstance(self.vectors, memory.Vectors)
+        return self.vectors.switch
 
     async def ingest(self, document: api.IngestRequest) -> api.IngestReply:
         """In the background's priority."""

@@ -18,7 +18,7 @@ from kb import api, client, errors, identity, metrics
 from kb.http import health
 from tests import ports, waiting
 from tests.fakes.ollama import process
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.http import serving
 
 QUESTION: dict[str, Any] = {"scope": {"clientId": "acme", "projectId": "shop"}, "query": "login bug"}
@@ -46,14 +46,13 @@ async def test_what_only_some_requests_need_is_reported_and_does_not_decide(mete
 async def test_a_pod_that_has_served_stays_in_its_service_during_an_outage(
     kb: world.ObservedState, meters: metrics.Metrics
 ) -> None:
-    assert isinstance(kb.vectors, memory.Vectors)
     async with serving.over(kb, meters) as (kb_client, http):
-        kb.vectors.switch.away = True
+        kb.switch.away = True
         early = await http.get("/servez")
         assert (early.status_code, early.headers["Retry-After"], early.json()["down"]) == (503, "5", ["weaviate"])
-        kb.vectors.switch.away = False
+        kb.switch.away = False
         assert (await http.get("/servez")).status_code == 200
-        kb.vectors.switch.away = True
+        kb.switch.away = True
         assert [(await http.get(path)).status_code for path in ("/readyz", "/servez")] == [503, 200]
         with pytest.raises(client.Unavailable, match="weaviate") as caught:
             await kb_client.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="anything"))
@@ -173,8 +172,7 @@ async def test_operational_failures_say_when_to_come_back(
     busy = await http.post("/api/v1/ingest/full", content=document, headers={"Content-Type": "application/json"})
     assert (busy.status_code, busy.headers["Retry-After"], busy.json()["error"]["code"]) == (503, "9", "unavailable")
     fake.set_faults([])
-    assert isinstance(kb.vectors, memory.Vectors)
-    kb.vectors.switch.away = True
+    kb.switch.away = True
     with pytest.raises(client.Unavailable, match="weaviate") as caught:
         await kb_client.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="anything"))
     assert caught.value.retry_after == 5
@@ -183,7 +181,7 @@ async def test_operational_failures_say_when_to_come_back(
     document = (await http.get("/readyz")).json()
     assert (document["down"], document["components"]["mongodb"]) == (["weaviate"], "ok")
     assert (await http.get("/healthz")).status_code == 200
-    kb.vectors.switch.away = False
+    kb.switch.away = False
     await kb_client.ready()
 
 

@@ -31,9 +31,7 @@ NO_CHUNK = "00000000-0000-0000-0000-000000000000"
 
 @pytest.fixture
 def kept() -> Kept:
-    rules = Kept()
-    rules.rules = []
-    return rules
+    return Kept([])
 
 
 @pytest.fixture
@@ -107,9 +105,8 @@ def test_the_list_is_the_one_that_rules_can_name_and_its_schemas_are_flat() -> N
         nested = [name for name, field in one.schema["properties"].items() if "properties" in field]
         assert nested == (["contentRef"] if one.name == "indexDocument" else []), "a model fills flat arguments"
         offered = one.function["function"]["parameters"]
-        assert (offered["properties"].keys(), offered["required"]) == (
-            one.schema["properties"].keys(), one.schema["required"],
-        )  # fmt: skip
+        assert offered["properties"].keys() == one.schema["properties"].keys()
+        assert offered["required"] == one.schema["required"]
 
 
 async def test_a_chunk_is_stored_beside_its_document_and_goes_with_it(

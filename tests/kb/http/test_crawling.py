@@ -12,7 +12,7 @@ from kb import api, client, metrics
 from kb.crawl import address
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.crawl import site as sites
 from tests.kb.http import whole
 
@@ -77,22 +77,20 @@ async def test_a_crawl_that_breaks_off_says_what_it_took(
     kb: world.ObservedState, kb_client: client.Client, site: sites.Site
 ) -> None:
     site.pages = {"/": sites.html("/a", "/b", "/c"), "/a": sites.html(), "/b": sites.html(), "/c": sites.html()}
-    assert isinstance(kb.vectors, memory.Vectors)
-    switch = kb.vectors.switch
 
     async def at_b(host: str, path: str) -> None:
-        switch.away = path == "/b"
+        kb.switch.away = path == "/b"
 
     site.before = at_b
     reply, said = await crawl(kb_client, site)
     assert said == {"/": "taken", "/a": "taken"}
     assert (reply.taken, reply.truncated) == (2, False)
     assert "weaviate" in reply.stopped
-    switch.away = True
+    kb.switch.away = True
     site.before = None
     with pytest.raises(client.Unavailable, match="weaviate"):
         await crawl(kb_client, site)
-    switch.away = False
+    kb.switch.away = False
     reply, said = await crawl(kb_client, site)
     assert (reply.stopped, reply.taken) == ("", 4)
 

@@ -16,7 +16,7 @@ from kb.http import learning
 from tests import needs
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.aliases import memory as aliases_memory
 from tests.kb.files import making
 
@@ -102,12 +102,10 @@ async def test_documents_are_listed_with_their_states(
     await kb.ingest(world.request(urn="u:worse"))
     with pytest.raises(client.Rejected):
         await kb_client.learning.index(world.request(" ", urn="u:worse"))
-    vectors = kb.vectors
-    assert isinstance(vectors, memory.Vectors)
-    vectors.switch.away = True
+    kb.switch.away = True
     with pytest.raises(errors.Away):
         await kb.ingest(world.request(urn="u:open"))
-    vectors.switch.away = False
+    kb.switch.away = False
     await kb.ingest(world.request(urn="u:theirs", owner=scopes.OTHER))
     found: list[api.Document] = []
     after: str | None = None

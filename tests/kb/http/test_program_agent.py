@@ -11,7 +11,7 @@ from kb import api, client
 from tests.fakes.ollama import process
 from tests.kb import scopes, world
 from tests.kb.agent import rig
-from tests.kb.agent.test_orchestrator import MANUAL, SAID, SEARCH, WRITE
+from tests.kb.agent.rig import MANUAL, SAID, SEARCH, WRITE
 from tests.kb.http import callers, program
 from tests.kb.rules import test_enforce
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Collection, Mapping
-from pathlib import Path
+from collections.abc import Collection, Mapping
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -22,7 +21,7 @@ from kb.vectors import embedding, weaviate
 from router import client as router_client
 from tests import waiting
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.aliases import memory as names
 from tests.kb.vectors import contract
 
@@ -36,14 +35,6 @@ async def test_a_question_is_embedded_after_its_instruction(
     [plain, instructed] = await embedder.embed(["Who?", "Instruct: answer\nQuery: Who?"], Priority.P0)
     assert await finder.embed("Who?", Priority.P0) == instructed
     assert await search.Search(*stores).embed("Who?", Priority.P0) == plain
-
-
-@pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
-        yield made
 
 
 async def test_a_hop_brings_what_the_words_do_not(kb: world.ObservedState) -> None:
@@ -196,14 +187,10 @@ async def test_nothing_foreign_is_ever_found(
 
 @pytest.mark.services
 async def test_nothing_foreign_is_ever_found_in_weaviate(
-    tmp_path: Path,
-    router: router_client.Client,
-    clock: clocks.Clock,
-    meters: metrics.Metrics,
-    weaviate_store: weaviate.Store,
+    open_world: world.Open, weaviate_store: weaviate.Store
 ) -> None:
     owners = [scopes.GLOBAL, scopes.ACME, scopes.OTHER, scopes.SHOP, scopes.TILL, scopes.BLOG, scopes.RETAIL]
-    async with world.opened(tmp_path, router, clock, meters, weaviate_store, memory.Content()) as kb:
+    async with open_world(vector=weaviate_store) as kb:
         for number, viewer in enumerate([*owners, scopes.make("nobody")]):
             await check(kb, [(owner, place) for place, owner in enumerate(owners)], viewer, number)
 
@@ -224,14 +211,9 @@ class Away(names.Registry):
 
 @pytest.mark.parametrize("trouble", [errors.Away("mongodb", "no server"), None], ids=["refused", "silent"])
 async def test_a_question_is_answered_while_the_aliases_are_away(
-    tmp_path: Path,
-    router: router_client.Client,
-    clock: clocks.Clock,
-    meters: metrics.Metrics,
-    trouble: Exception | None,
+    open_world: world.Open, clock: clocks.Clock, trouble: Exception | None
 ) -> None:
-    held = (memory.Vectors(), memory.Content(), Away(clock, trouble))
-    async with world.opened(tmp_path, router, clock, meters, *held) as made:
-        await made.ingest(world.request("Petr Svoboda wrote Gateway.kt.", urn="u:1"))
-        found = await waiting.done(made.ask("Who wrote Gateway.kt?"))
+    async with open_world(aliases=Away(clock, trouble)) as kb:
+        await kb.ingest(world.request("Petr Svoboda wrote Gateway.kt.", urn="u:1"))
+        found = await waiting.done(kb.ask("Who wrote Gateway.kt?"))
     assert [item.provenance.source_urn for item in found.items] == ["u:1"]

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from bench.kb import retrieval
 from crds.priority import Priority
 from kb import api, metrics
 from kb.retrieve import rank, search, sufficiency
-from router import client as router_client
-from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 
 
 @pytest.mark.parametrize(
@@ -32,14 +27,6 @@ from tests.kb import memory, scopes, world
 )
 def test_what_the_texts_leave_unsaid(question: str, texts: list[str], covered: float) -> None:
     assert sufficiency.coverage(question, texts) == pytest.approx(covered, abs=1e-4)
-
-
-@pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
-        yield made
 
 
 async def test_a_reply_says_whether_its_evidence_is_sufficient(
