@@ -36,6 +36,7 @@ from tests.kb.agent import rig
 from tests.kb.agent.conftest import NewSite
 from tests.kb.agent.rig import SAID, SEARCH, STALL, WRITE
 from tests.kb.http import callers
+from tests.kb.http.callers import refused, rejected
 from tests.kb.rules import test_enforce
 
 pytestmark = pytest.mark.services
@@ -94,8 +95,7 @@ async def test_the_stream_of_an_answer(
 )
 async def test_a_wrong_question_names_its_field(http: httpx.AsyncClient, change: dict[str, Any], field: str) -> None:
     body = {"scope": {"clientId": "acme"}, "query": "a"} | change
-    answer = await http.post("/api/v1/agentic_search", json=body)
-    assert (answer.status_code, answer.json()["error"]["field"]) == (422, field)
+    assert refused(await http.post("/api/v1/agentic_search", json=body)) == (422, field)
 
 
 async def test_hanging_up_cancels_the_call_of_the_model(
@@ -300,9 +300,7 @@ async def test_a_question_that_may_be_resumed_is_ended_at_once(
             stream = (await anext(events)).stream or ""
             await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="running"))
             for viewer, name in ((scopes.BLOG, stream), (scopes.SHOP, "0" * 32), (scopes.SHOP, "a")):
-                with pytest.raises(client.Rejected) as caught:
-                    await other.agent.stop(viewer, name)
-                assert caught.value.code == "not_found"
+                assert (await rejected(other.agent.stop(viewer, name))).code == "not_found"
             assert fake.count(tag=rig.DECIDE, outcome="running") == 1
             await (kb_client if where == "here" else other).agent.stop(scopes.SHOP, stream)
             rest = [one async for one in events]
@@ -391,9 +389,8 @@ async def test_an_answer_that_a_person_has_to_approve_is_not_given(
     site: rig.Questions, kb_client: client.Client, fake: process.Fake
 ) -> None:
     await site.rules.put(test_enforce.draft("enforce: needs-approval", owner=scopes.ACME))
-    with pytest.raises(client.Rejected) as caught:
-        await answered(kb_client, asked())
-    assert (caught.value.status, "PendingTask" in (caught.value.remedy or "")) == (403, True)
+    caught = await rejected(answered(kb_client, asked()))
+    assert (caught.status, "PendingTask" in (caught.remedy or "")) == (403, True)
     assert fake.count(tag=rig.DECIDE) == 0
 
 

@@ -13,7 +13,7 @@ import pytest
 from crds import access as accesses
 from crds import scope
 from crds.priority import Priority
-from kb import api, client, errors, metrics, mongo
+from kb import api, errors, metrics, mongo
 from kb.agent import answering, environment, seeing, tree, voice
 from kb.files import image
 from kb.rules import mongo as rules_mongo
@@ -25,6 +25,7 @@ from tests.kb import scopes
 from tests.kb.agent import rig
 from tests.kb.agent.rig import STALL, WRITE, error, result, rule
 from tests.kb.files import making as files
+from tests.kb.http.callers import rejected
 from tests.kb.rules import test_enforce
 from tests.kb.visual import conftest as visual
 from tests.kb.visual import place as places
@@ -281,9 +282,7 @@ async def test_a_page_that_is_gone_or_hidden_meanwhile_is_not_sent(desk: Desk, f
     assert "no such page" in problem.message
     assert problem.recoverable
     assert fake.count(tag=seeing.INTERPRET) == 1
-    with pytest.raises(client.Rejected) as caught:
-        await desk.place.client.pages.image(scopes.BLOG, result.objects[0]["pageId"])
-    assert caught.value.code == "not_found"
+    assert (await rejected(desk.place.client.pages.image(scopes.BLOG, result.objects[0]["pageId"]))).code == "not_found"
 
 
 async def test_a_vision_model_that_is_away_ends_the_call_and_not_the_search(desk: Desk, fake: process.Fake) -> None:

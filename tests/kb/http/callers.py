@@ -1,17 +1,21 @@
-"""Who calls the service: tokens of a file, tokens of runs, and the gate that knows both."""
+"""Who calls the service: tokens of a file, tokens of runs, and the gate that knows both. What a caller is refused."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
+import pytest
+
 from crds import grants, runtoken, scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
+from kb import client
 from kb.access import rates
 from kb.erasure import closed
 from kb.http import access
@@ -71,3 +75,15 @@ def signed(
 
 def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
+
+
+def refused(answer: httpx.Response, what: str = "field") -> tuple[int, str]:
+    """Status and field of a refusal, or another one of its parts."""
+    return answer.status_code, answer.json()["error"][what]
+
+
+async def rejected(call: Awaitable[object]) -> client.Rejected:
+    """What a call of the typed client is refused with."""
+    with pytest.raises(client.Rejected) as caught:
+        await call
+    return caught.value

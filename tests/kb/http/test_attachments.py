@@ -18,6 +18,7 @@ from tests.kb import clock as clocks
 from tests.kb import conftest, scopes, world
 from tests.kb.files import making
 from tests.kb.http import whole
+from tests.kb.http.callers import rejected
 
 MAIL = "email::<m1@acme.com>"
 Attach = Callable[..., Awaitable[api.FileReply]]
@@ -137,9 +138,8 @@ async def test_an_image_is_one_whatever_it_is_called(attach: Attach, fake: proce
     ],
 )
 async def test_a_bad_one_says_why(attach: Attach, raw: bytes, code: str, field: str) -> None:
-    with pytest.raises(client.Rejected) as caught:
-        await attach(raw)
-    assert (caught.value.code, caught.value.field, bool(caught.value.remedy)) == (code, field, True)
+    caught = await rejected(attach(raw))
+    assert (caught.code, caught.field, bool(caught.remedy)) == (code, field, True)
 
 
 async def test_what_is_not_there_or_not_the_same_is_refused(kb: world.ObservedState, kb_client: client.Client) -> None:
@@ -147,9 +147,7 @@ async def test_what_is_not_there_or_not_the_same_is_refused(kb: world.ObservedSt
     wrong = api.ContentRef(key=kept.key, sha256="0" * 64, bytes=kept.bytes)
     for where, reference, code in ((scopes.SHOP, kept, "not_found"), (scopes.BLOG, wrong, "invalid")):
         draft = api.AttachmentDraft(scope=where, attached_to=MAIL, name="n", content_ref=reference)
-        with pytest.raises(client.Rejected) as caught:
-            await kb_client.learning.attachment(draft)
-        assert caught.value.code == code
+        assert (await rejected(kb_client.learning.attachment(draft))).code == code
 
 
 def test_names_fit_and_lead_back() -> None:

@@ -19,6 +19,7 @@ from tests.kb import clock as clocks
 from tests.kb import scopes, world
 from tests.kb.aliases import memory as aliases_memory
 from tests.kb.files import making
+from tests.kb.http.callers import refused, rejected
 
 
 @pytest.fixture
@@ -44,9 +45,7 @@ async def test_the_queue_as_its_owner_sees_it(
     order = [one.source_urn for one in (await kb_client.queue.listed(scopes.SHOP)).jobs]
     assert order == ["u:1", "u:2", "u:0"]
     for viewer in (scopes.OTHER, scopes.BLOG):
-        with pytest.raises(client.Rejected) as caught:
-            await kb_client.queue.prioritize(viewer, held.jobs[0].id)
-        assert caught.value.code == "not_found"
+        assert (await rejected(kb_client.queue.prioritize(viewer, held.jobs[0].id))).code == "not_found"
     fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 404, "message": "model not found"}}])
     await kb.workers.step()
     after = await kb_client.queue.listed(scopes.SHOP)
@@ -75,9 +74,8 @@ async def test_what_failed_is_listed_and_tried_again(
     assert (await kb_client.queue.listed(scopes.OTHER)).failed == []
     first = next(one for one in held.failed if one.source_urn == "u:1")
     for viewer in (scopes.OTHER, scopes.BLOG):
-        with pytest.raises(client.Rejected) as caught:
-            await kb_client.queue.retry(viewer, first.id)
-        assert (caught.value.code, caught.value.field) == ("not_found", "id")
+        caught = await rejected(kb_client.queue.retry(viewer, first.id))
+        assert (caught.code, caught.field) == ("not_found", "id")
         assert (await kb_client.queue.retry(viewer)).retried == []
     fake.set_faults([])
     assert (await kb_client.queue.retry(scopes.SHOP, first.id)).retried == ["u:1"]
@@ -133,8 +131,7 @@ async def test_documents_are_listed_with_their_states(
     assert [one.source_urn for one in begun] == ["u:never"]
     await kb.workers.step()
     assert (await kb_client.documents.listed(scopes.SHOP, kind="wiki")).documents[0].state == "Extracted"
-    wrong = await http.get("/api/v1/documents", params={"clientId": "acme", "limit": "0"})
-    assert (wrong.status_code, wrong.json()["error"]["field"]) == (422, "limit")
+    assert refused(await http.get("/api/v1/documents", params={"clientId": "acme", "limit": "0"})) == (422, "limit")
 
 
 async def test_documents_are_listed_with_the_versions_that_are_kept_of_them(
@@ -262,9 +259,8 @@ async def test_an_image_is_what_the_model_sees_in_it(
     assert item.content.endswith("Text in the image:\n\nLogin flow\n\nAn unknown device gets a code by mail.")
     await kb_client.learning.image(scopes.SHOP, body, filename="login flow.png")
     assert fake.count(tag="kb.describe/v1") == 1
-    with pytest.raises(client.Rejected) as caught:
-        await kb_client.learning.image(scopes.SHOP, making.pdf("hello"))
-    assert (caught.value.code, caught.value.field) == ("invalid", "body")
+    caught = await rejected(kb_client.learning.image(scopes.SHOP, making.pdf("hello")))
+    assert (caught.code, caught.field) == ("invalid", "body")
     text = (await http.get("/metrics")).text
     assert 'jervis_kb_uploads_total{outcome="taken",type="image/png"} 2.0' in text
     assert 'jervis_kb_uploads_total{outcome="refused",type="unknown"} 1.0' in text
@@ -282,9 +278,8 @@ async def test_text_needs_no_tika_and_everything_else_says_so(kb_client: client.
     reply = await kb_client.learning.file(scopes.SHOP, b"Petr Svoboda wrote a.py.\n", filename="note.txt")
     assert (reply.media_type, reply.queued) == ("text/plain", True)
     assert reply.source_urn.startswith("file::name:note.txt,sha256:")
-    with pytest.raises(client.Rejected) as caught:
-        await kb_client.learning.file(scopes.SHOP, making.pdf("hello"))
-    assert (caught.value.code, caught.value.field) == ("misconfigured", "tikaUrl")
+    caught = await rejected(kb_client.learning.file(scopes.SHOP, making.pdf("hello")))
+    assert (caught.code, caught.field) == ("misconfigured", "tikaUrl")
 
 
 async def test_a_file_keeps_its_senders_metadata(
@@ -343,9 +338,7 @@ async def test_merges_over_http(kb: world.ObservedState, kb_client: client.Clien
     assert (alias.state, alias.created_by, alias.scope) == ("Merged", "jana", scopes.ACME)
     assert await kb_client.aliases.listed(scopes.OTHER) == []
     assert (await kb_client.aliases.unmerge(scopes.ACME, "user:john")).documents == 1
-    with pytest.raises(client.Rejected) as caught:
-        await kb_client.aliases.unmerge(scopes.ACME, "user:john")
-    assert caught.value.code == "not_found"
+    assert (await rejected(kb_client.aliases.unmerge(scopes.ACME, "user:john"))).code == "not_found"
 
 
 async def test_every_route_is_described(http: httpx.AsyncClient) -> None:

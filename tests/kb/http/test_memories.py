@@ -17,6 +17,7 @@ from tests.conftest import ROOT
 from tests.kb import clock as clocks
 from tests.kb import scopes, world
 from tests.kb.http import callers, whole
+from tests.kb.http.callers import refused, rejected
 from tests.kb.rules import test_enforce
 
 pytestmark = pytest.mark.services
@@ -47,9 +48,7 @@ async def test_versions_and_their_history(kb_client: client.Client, clock: clock
     assert await kb_client.rules.in_force(scopes.SHOP) == []
     [deleted, _] = await kb_client.rules.history(scopes.SHOP, "mail")
     assert (deleted.deleted_at, deleted.deleted_by) == (clock(), "petr")
-    with pytest.raises(client.Rejected) as caught:
-        await kb_client.rules.delete(scopes.SHOP, "mail", "petr")
-    assert caught.value.code == "not_found"
+    assert (await rejected(kb_client.rules.delete(scopes.SHOP, "mail", "petr"))).code == "not_found"
     again = await kb_client.rules.put(rule("mail", "to sales"))
     assert again.version == 3
 
@@ -183,9 +182,7 @@ async def test_a_tasks_memory(kb_client: client.Client, database: mongo.Database
     assert changed.structured_data == {"branch": "fix/login", "files": ["a", "b"]}
     assert changed.updated_at == clock()
     for viewer, uid in ((scopes.BLOG, "uid-1"), (scopes.OTHER, "uid-1"), (scopes.SHOP, "uid-2")):
-        with pytest.raises(client.Rejected) as caught:
-            await kb_client.memory.task(viewer, uid)
-        assert caught.value.code == "not_found"
+        assert (await rejected(kb_client.memory.task(viewer, uid))).code == "not_found"
 
 
 async def test_the_tasks_of_a_conversation(kb_client: client.Client, database: mongo.Database) -> None:
@@ -265,8 +262,7 @@ async def test_each_example_is_a_procedure(kb_client: client.Client, http: httpx
 async def test_parameters_of_a_step_are_bounded(http: httpx.AsyncClient) -> None:
     step = {"agent": "Git", "action": "push", "parameters": {f"p{n}": n for n in range(21)}}
     sent = {"clientId": "acme", "triggerPattern": "x", "procedureSteps": [step]}
-    answer = await http.put("/api/v1/memory/procedural", json=sent)
-    assert (answer.status_code, answer.json()["error"]["field"]) == (422, "procedureSteps.0.parameters")
+    assert refused(await http.put("/api/v1/memory/procedural", json=sent)) == (422, "procedureSteps.0.parameters")
 
 
 async def test_a_run_reads_the_last_days_and_the_procedures_and_counts_their_use(

@@ -15,6 +15,7 @@ from tests.fakes.ollama import process
 from tests.kb import scopes, world
 from tests.kb.files import making
 from tests.kb.http import callers, program
+from tests.kb.http.callers import rejected
 from tests.kb.http.program import stalled
 from tests.kb.ingest import test_commits as commits
 from tests.kb.rules.test_enforce import draft
@@ -70,9 +71,8 @@ async def test_attachments_through_tika(run: program.Running) -> None:
         [item] = (await kb.client.retrieve(question)).items
         assert (item.content, item.provenance.source_urn) == (line, made.source_urn)
         for hostile in (making.zip_bomb(300), making.mails_within_mails(60), b"%PDF-1.7 torn"):
-            with pytest.raises(client.Rejected) as caught:
-                await attach(hostile, "hostile.bin")
-            assert (caught.value.field, bool(caught.value.remedy)) == ("body", True)
+            caught = await rejected(attach(hostile, "hostile.bin"))
+            assert (caught.field, bool(caught.remedy)) == ("body", True)
         await kb.client.forget(scopes.SHOP, URN)
         assert (await kb.client.retrieve(question)).items == []
 
@@ -111,9 +111,8 @@ async def test_commits_outlive_a_kill_and_leave_nothing(run: program.Running) ->
             kb.client.git_commits(removal, on=before),
             kb.client.forget(scopes.SHOP, f"git::acme/shop@{77:040x}", before),
         ):
-            with pytest.raises(client.Rejected) as caught:
-                await late
-            assert (caught.value.status, caught.value.code, caught.value.field) == (409, "conflict", "observation")
+            caught = await rejected(late)
+            assert (caught.status, caught.code, caught.field) == (409, "conflict", "observation")
         assert commits.results(await kb.client.git_commits(removal, on=now)) == ["Forgotten"]
         await kb.until_erased(scopes.SHOP, (await kb.client.erasing.ask(scopes.SHOP, "jana")).id)
         look = await kb.client.looking.consistency(scopes.SHOP)

@@ -13,11 +13,12 @@ import httpx
 import pytest
 
 from crds.priority import Priority
-from kb import api, client, settings
+from kb import api, settings
 from tests import ports, waiting
 from tests.fakes.arango import server as arango
 from tests.kb import scopes, world
 from tests.kb.http import program
+from tests.kb.http.callers import rejected
 
 _ASKED = re.compile(r'^jervis_kb_requests_total\{route="/healthz",status="200",worker="(\d)"\} (\d+)', re.MULTILINE)
 
@@ -156,9 +157,7 @@ async def test_what_one_writes_the_other_one_reads_and_neither_does_both(
         [item] = (await reading.retrieve(QUESTION)).items
         assert item.provenance.chunk_id in reply.chunk_ids
         for call in (reading.ingest(world.request()), writing.retrieve(QUESTION)):
-            with pytest.raises(client.Rejected) as refused:
-                await call
-            assert refused.value.status == 404
+            assert (await rejected(call)).status == 404
         reference = await writing.store(scopes.SHOP, b"body")
         assert await reading.fetch(scopes.SHOP, reference.key) == b"body"
         await writing.forget(scopes.SHOP, world.request().source_urn)
