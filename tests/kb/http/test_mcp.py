@@ -1,10 +1,10 @@
-"""The Model Context Protocol at /mcp: the official client, and what a client that breaks the rules is answered."""
+"""The Model Context Protocol at /mcp: the official client, what breaks the rules, and tools about code."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,13 @@ import httpx
 import httpx2
 import mcp
 import prometheus_client
+import pydantic
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 
-from kb import identity, metrics
+from kb import api, errors, identity, metrics
 from kb.access import audit, rates
-from kb.http import access
+from kb.http import access, code, codetools, openapi
 from kb.http import mcp as endpoint
 from tests.conftest import ROOT
 from tests.kb import clock as clocks
@@ -270,3 +271,70 @@ async def test_a_document_does_not_speak_as_the_service(http: httpx.AsyncClient,
     text = (await called(http, "ask", {"query": "quetzal", "scope": SHOP}))["content"][0]["text"]
     assert text.count("</document>") == text.count("<document>") == 1
     assert identity.document(scopes.SHOP, "email::<m1@acme.com>") not in text
+
+
+PLACE = api.CodePlace(
+    path="shop/price.py", name="total", qualified_name="shop.price.total", kind="function", line=7, key="method__x"
+)
+REPLY = api.WhereReply(
+    coverage=api.Coverage(repository="acme/shop", branch="main", commit="abc", current=False, files=3),
+    files=[api.RankedFile(path="shop/price.py", score=1.25)],
+    functions=[api.RankedPlace(place=PLACE, score=1.5)],
+)
+
+
+async def test_code_where_gives_places_for_the_text_of_an_issue() -> None:
+    called: list[tuple[openapi.Route, Mapping[str, Any] | None]] = []
+
+    async def call(
+        route: openapi.Route,
+        reply: type[pydantic.BaseModel],
+        *,
+        given: Mapping[str, Any] | None = None,
+        query: Sequence[tuple[str, str]] = (),
+    ) -> Any:
+        called.append((route, given))
+        return REPLY
+
+    tool = next(one for one in codetools.ALL if one.name == "code_where")
+    answer = await tool.work(tool.parse({"text": "The total is wrong", "limit": 5}), call)
+    assert called == [(code.WHERE, {"repository": "", "text": "The total is wrong", "limit": 5})]
+    assert "- shop/price.py (1.25)" in answer.text
+    assert "- function shop.price.total (shop/price.py:7, 1.50)" in answer.text
+    assert "acme/shop main at commit abc, 3 files; a newer commit is being read" in answer.text
+    assert answer.data["functions"][0]["place"]["qualifiedName"] == "shop.price.total"
+
+
+@pytest.mark.parametrize("given", [{}, {"text": ""}, {"text": "a" * 20_001}, {"text": "a", "limit": 51}])
+def test_code_where_refuses_what_the_endpoint_refuses(given: dict[str, Any]) -> None:
+    tool = next(one for one in codetools.ALL if one.name == "code_where")
+    with pytest.raises(errors.Invalid):
+        tool.parse(given)
+
+
+async def test_code_history_gives_commits_renames_and_what_is_not_known() -> None:
+    commit = api.CodeChange(
+        hash="abcdef0123456789",
+        title="Round up",
+        author="Jana",
+        path="shop/money.py",
+        change="changed",
+        source_urn="git::acme/shop@abcdef0123456789",
+    )
+    renamed = api.FileRename(hash="b" * 40, old_path="shop/money.py", path="shop/price.py")
+    found = api.HistoryReply(
+        coverage=REPLY.coverage, symbol=PLACE, path="shop/price.py", name="total", commits=[commit],
+        renames=[renamed], total=3, unread=2, next=1,
+    )  # fmt: skip
+
+    async def call(route: openapi.Route, reply: type[pydantic.BaseModel], **_: Any) -> Any:
+        assert (route, reply) == (code.HISTORY, api.HistoryReply)
+        return found
+
+    tool = next(one for one in codetools.ALL if one.name == "code_history")
+    answer = await tool.work(tool.parse({"symbol": "total"}), call)
+    assert answer.text.startswith("3 commits changed shop/price.py:total (acme/shop main at commit abc")
+    assert "- abcdef012345  Jana: Round up (changed, shop/money.py)" in answer.text
+    assert "Renamed in bbbbbbbbbbbb: shop/money.py to shop/price.py" in answer.text
+    assert "2 other commits changed the file" in answer.text
+    assert answer.text.endswith("There are more: give after=1.")

@@ -1,4 +1,4 @@
-"""What the token of a run opens at the knowledge base: its own scope, to read, and nothing beside it."""
+"""What the token of a run opens at the knowledge base: its own scope, to read; and that of an analysis of code."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from aiohttp import test_utils, web
 
 from crds import liveruns, priority, runtoken, scope
 from crds.priority import Priority
-from kb import api, client, metrics, service, settings
+from kb import api, client, metrics, mongo, service, settings
 from kb.access import runs
-from kb.http import access, body
+from kb.code import analyst, book, budget
+from kb.http import access, body, structures
+from kb.ingest import lanes
 from tests import waiting
 from tests.clients import test_liveruns
+from tests.kb import clock as clocks
 from tests.kb import scopes, world
-from tests.kb.http import callers, serving
+from tests.kb.http import callers, serving, whole
 from tests.kb.http.callers import BEGIN, HOUR, KEYS, bearer, signed
 
 
@@ -232,3 +235,59 @@ async def test_the_service_asks_the_operator_it_is_told(tmp_path: Path) -> None:
                         verifier.verify(token)
                 else:
                     assert verifier.verify(token).task_uid == uid
+
+
+@pytest.fixture
+async def analyzed(
+    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database
+) -> AsyncIterator[httpx.AsyncClient]:
+    analysts = analyst.Analyst()
+    pipeline = kb.pipeline.structures(book.Book(database, clock), analysts, budget.Budget())
+    works = structures.Structures(pipeline, lanes.Lanes(meters))
+    async with whole.over(kb, meters, clock, gate=callers.gate(now=clock), more=works.routes()) as (_, raw):
+        yield raw
+    analysts.close()
+
+
+@pytest.fixture
+def token(clock: clocks.Clock) -> str:
+    return callers.signed(now=clock, audience=runtoken.ANALYSIS_AUDIENCE, attempt=0, repository="acme/storage")
+
+
+def structure(name: str = "storage", where: scope.Scope = scopes.SHOP, **more: object) -> dict[str, object]:
+    owner, of = where.model_dump(by_alias=True), {"org": "acme", "name": name}
+    return {"scope": owner, "repository": of, "branch": "main", "commit": "0123456789abcdef", **more}
+
+
+@pytest.mark.services
+async def test_it_writes_about_its_own_repository_in_its_own_scope(analyzed: httpx.AsyncClient, token: str) -> None:
+    # It may: the second one is refused because there is nothing yet that an export could stand beside.
+    for path, status in (("git-structure", 200), ("cpg", 409)):
+
+        async def sent(said: dict[str, object], to: str = path) -> httpx.Response:
+            return await analyzed.post(f"/api/v1/ingest/{to}", json=said, headers=callers.bearer(token))
+
+        assert (await sent(structure())).status_code == status
+        for odd, field in ((structure("other"), "repository"), (structure(where=scopes.TILL), "scope")):
+            answer = await sent(odd)
+            assert (answer.status_code, answer.json()["error"]["field"]) == (403, field)
+
+
+@pytest.mark.services
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"removed": True, "commit": None},
+        {"moved": True},
+        {"host": "git.example.com"},
+        {"access": {"visibility": "Public"}},
+    ],
+    ids=lambda more: next(iter(more)),
+)
+async def test_it_says_nothing_that_the_connection_says(
+    analyzed: httpx.AsyncClient, token: str, more: dict[str, Any]
+) -> None:
+    answer = await analyzed.post("/api/v1/ingest/git-structure", json=structure(**more), headers=callers.bearer(token))
+    assert (answer.status_code, answer.json()["error"]["field"]) == (403, next(iter(more)))
+    # A request without a token of an analysis may.
+    assert (await analyzed.post("/api/v1/ingest/git-structure", json=structure(**more))).status_code == 200
