@@ -82,6 +82,13 @@ def refused(answer: httpx.Response, what: str = "field") -> tuple[int, str]:
     return answer.status_code, answer.json()["error"][what]
 
 
+def operations(document: Mapping[str, Any]) -> dict[str, set[str]]:
+    """By method, what an OpenAPI document describes; paths without the prefix of the API."""
+    pairs = [(method, path) for path, item in document["paths"].items() for method in item]
+    methods = {method for method, _ in pairs}
+    return {one.upper(): {path.removeprefix("/api/v1/") for method, path in pairs if method == one} for one in methods}
+
+
 async def rejected(call: Awaitable[object]) -> client.Rejected:
     """What a call of the typed client is refused with."""
     with pytest.raises(client.Rejected) as caught:
