@@ -101,6 +101,15 @@ def data(viewer: scope.Scope = scopes.SHOP, rules: Sequence[api.Rule] = ()) -> t
     return rig.asked("What opens at nine bar?", viewer, rules)
 
 
+async def searched(desk: Desk, raw: bytes = b"") -> tree.TreeData:
+    """A question for which pages were found, of this file if there is one."""
+    if raw:
+        await desk.send(raw)
+    asked = data()
+    await given(desk.find, asked, query="pressure valve")
+    return asked
+
+
 async def test_pages_are_searched_looked_at_and_cited(desk: Desk, fake: process.Fake) -> None:
     await desk.send(SCAN)
     said = "The page shows a turbine [1]; the valve V-7 opens at 9 bar [2]."
@@ -122,8 +131,7 @@ async def test_pages_are_searched_looked_at_and_cited(desk: Desk, fake: process.
     )  # fmt: skip
     [interpreted] = seen.objects or []
     assert (interpreted["ref"], interpreted["page"], interpreted["interpretation"]) == (2, 1, SEEN)
-    assert seen.metadata is not None
-    assert (seen.metadata["source"], seen.metadata["summary"]) == (VISION, SEEN)
+    assert [(seen.metadata or {})[name] for name in ("source", "summary")] == [VISION, SEEN]
 
     # The look at the page is a call, as decisions and the answer are.
     assert [one.calls for one in found if one.type in ("decision", "complete")] == [1, 2, 4, 5]
@@ -321,13 +329,10 @@ async def test_the_second_page_is_not_looked_at_with_tokens_that_the_first_has_t
 async def test_an_unknown_model_and_an_empty_answer_are_errors_that_name_what_to_do(
     desk: Desk, fake: process.Fake
 ) -> None:
-    await desk.send(SCAN)
-    asked = data()
-    await given(desk.find, asked, query="pressure valve")
+    asked = await searched(desk, SCAN)
     fake.set_script({seeing.INTERPRET: ["  "]})
     assert "said nothing" in error(await given(desk.look, asked)).message
-    asked = data()
-    await given(desk.find, asked, query="pressure valve")
+    asked = await searched(desk)
     unknown = desk.looking(lambda sizes: desk.vision("none:1b"))
     assert "none:1b" in error(await given(unknown, asked)).message
 
@@ -352,9 +357,7 @@ async def test_an_index_that_is_away_ends_the_call_and_not_the_search(desk: Desk
 async def test_a_picture_that_is_too_large_is_not_sent(
     desk: Desk, fake: process.Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await desk.send(SCAN)
-    asked = data()
-    await given(desk.find, asked, query="pressure valve")
+    asked = await searched(desk, SCAN)
     monkeypatch.setattr(seeing, "_MOST_BYTES", 100)
     assert "at most 100 are sent" in error(await given(desk.look, asked)).message
     assert fake.count(tag=seeing.INTERPRET) == 0
@@ -383,8 +386,7 @@ async def test_a_rule_against_words_holds_for_what_was_seen(desk: Desk, fake: pr
     found = await desk.ask(data(rules=[rule("enforce: never-say valve V-7")]))
     [seen] = [one for one in found if one.payload_type == "interpretations"]
     assert seen.objects == []
-    assert seen.metadata is not None
-    assert seen.metadata["summary"] == "A hard rule keeps this text back."
+    assert (seen.metadata or {})["summary"] == "A hard rule keeps this text back."
     assert "V-7" not in str([one.model_dump() for one in found])
 
 
@@ -405,9 +407,7 @@ async def test_after_another_search_the_same_call_is_made_again(desk: Desk, fake
 
 
 async def test_hanging_up_cancels_the_call_of_the_vision_model(desk: Desk, fake: process.Fake) -> None:
-    await desk.send(SCAN)
-    asked = data()
-    await given(desk.find, asked, query="pressure valve")
+    asked = await searched(desk, SCAN)
     fake.set_script({seeing.INTERPRET: [STALL]})
     work = asyncio.create_task(given(desk.look, asked))
 

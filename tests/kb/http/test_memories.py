@@ -55,15 +55,8 @@ async def test_versions_and_their_history(kb_client: client.Client, clock: clock
 
 async def test_a_rule_is_obeyed_where_it_was_made_and_below(kb_client: client.Client) -> None:
     """Written out, because no code says it here: not even the projects of one group obey each other's rules."""
-    owners = {
-        "global": scopes.GLOBAL,
-        "client": scopes.ACME,
-        "group": scopes.RETAIL,
-        "shop": scopes.SHOP,
-        "till": scopes.TILL,
-        "blog": scopes.BLOG,
-        "other": scopes.OTHER,
-    }
+    owners = {"global": scopes.GLOBAL, "client": scopes.ACME, "group": scopes.RETAIL, "other": scopes.OTHER}
+    owners |= {"shop": scopes.SHOP, "till": scopes.TILL, "blog": scopes.BLOG}
     for key, owner in owners.items():
         await kb_client.rules.put(rule(key, "same words", owner))
         await kb_client.rules.put(rule("common", f"by {key}; a narrower one switches no wider one off", owner))
@@ -122,18 +115,10 @@ async def test_entries_of_the_job_are_read_as_they_are(
     kb_client: client.Client, database: mongo.Database, clock: clocks.Clock
 ) -> None:
     """The document that `orchestrator_job.results.RememberSession` writes."""
-    document = {
-        "_id": "effect-key",
-        "clientId": "acme",
-        "projectId": "shop",
-        "groupId": "",
-        "timestamp": clock(),
-        "expiresAt": clock() + timedelta(days=7),
-        "source": "background",
-        "summary": "Answered.",
-        "details": None,
-        "taskId": "uid-1",
-    }
+    owner = {"clientId": "acme", "projectId": "shop", "groupId": ""}
+    times = {"timestamp": clock(), "expiresAt": clock() + timedelta(days=7)}
+    said = {"source": "background", "summary": "Answered.", "details": None, "taskId": "uid-1"}
+    document = {"_id": "effect-key", **owner, **times, **said}
     await database["session_memory"].insert_one(document)
     [entry] = await kb_client.memory.session(scopes.SHOP)
     assert (entry.id, entry.task_id, entry.summary) == ("effect-key", "uid-1", "Answered.")
@@ -165,15 +150,8 @@ async def test_what_happened_in_a_group_is_shown_in_that_group_alone(
 
 async def test_a_tasks_memory(kb_client: client.Client, database: mongo.Database, clock: clocks.Clock) -> None:
     """The document that the operator writes, and what a run adds."""
-    document = {
-        "_id": "uid-1",
-        "taskUid": "uid-1",
-        "scope": {"clientId": "acme", "projectId": "shop", "groupId": "retail"},
-        "contextSummary": "A login bug.",
-        "graphNodeKeys": ["jira::JERV-1"],
-        "ragDocumentIds": ["c1"],
-        "sourceUrn": None,
-    }
+    known = {"contextSummary": "A login bug.", "graphNodeKeys": ["jira::JERV-1"], "ragDocumentIds": ["c1"]}
+    document = {"_id": "uid-1", "taskUid": "uid-1", "scope": callers.SHOP, **known, "sourceUrn": None}
     await database["task_memory"].insert_one(document)
     found = await kb_client.memory.task(scopes.SHOP, "uid-1")
     assert (found.context_summary, found.graph_node_keys) == ("A login bug.", ["jira::JERV-1"])
