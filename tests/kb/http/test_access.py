@@ -233,12 +233,9 @@ def last(lines: list[str]) -> dict[str, Any]:
 
 async def test_who_wrote_is_what_the_gate_found_out(audited: httpx.AsyncClient, lines: list[str]) -> None:
     document = world.request("A quetzal.", title="Quetzal", urn="note:quetzal")
-    answer = await audited.post(
-        "/api/v1/ingest/full",
-        content=document.model_dump_json(by_alias=True),
-        headers=callers.bearer("operator-token")
-        | {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01", "Content-Type": "application/json"},
-    )
+    headers = callers.bearer("operator-token") | {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
+    body = document.model_dump(mode="json", by_alias=True)
+    answer = await audited.post("/api/v1/ingest/full", json=body, headers=headers)
     assert answer.status_code == 200, answer.text
     assert last(lines) == {
         "event": "audit",
@@ -251,9 +248,7 @@ async def test_who_wrote_is_what_the_gate_found_out(audited: httpx.AsyncClient, 
         "status": 200,
         "trace": TRACE,
     }
-    gone = await audited.delete(
-        "/api/v1/documents", params={**SHOP, "sourceUrn": "note:quetzal"}, headers=callers.bearer("operator-token")
-    )
+    gone = await audited.delete("/api/v1/documents", params={**SHOP, "sourceUrn": "note:quetzal"}, headers=headers)
     assert gone.status_code == 204
     assert (last(lines)["action"], last(lines)["documents"]) == ("erase", json.loads(lines[0])["documents"])
     assert "uetzal" not in "".join(lines)

@@ -216,9 +216,8 @@ async def test_the_lightest_of_too_many_learned_ones_goes(kb_client: client.Clie
     step = [api.Step(agent="A", action="b")]
     for number in range(201):
         clock.advance(hours=1)
-        await kb_client.memory.save_procedure(
-            api.ProcedureDraft(client_id="acme", trigger_pattern=f"t{number}", procedure_steps=step)
-        )
+        draft = api.ProcedureDraft(client_id="acme", trigger_pattern=f"t{number}", procedure_steps=step)
+        await kb_client.memory.save_procedure(draft)
     found = await kb_client.memory.procedures("acme", limit=200)
     assert len(found) == 200
     assert {one.trigger_pattern for one in found} == {f"t{number}" for number in range(1, 201)}

@@ -193,12 +193,9 @@ async def test_the_patches_and_the_place_of_what_was_found_by_its_looks_are_draw
             assert row == f"Token 1: {first.score:.2f} at row {first.row + 1}, column {first.column + 1}"
 
         # The piece of the image stands beside each citation.
-        await tab.until(
-            "[...document.querySelectorAll('.cited li img')].filter(one => one.naturalWidth > 0).length === 2"
-        )
-        crops = (
-            "[...document.querySelectorAll('.cited li img')].map(one => [one.alt, one.naturalWidth, one.naturalHeight])"
-        )
+        cut_out = "[...document.querySelectorAll('.cited li img')]"
+        await tab.until(f"{cut_out}.filter(one => one.naturalWidth > 0).length === 2")
+        crops = f"{cut_out}.map(one => [one.alt, one.naturalWidth, one.naturalHeight])"
         whole = "[document.querySelector('.page img').naturalWidth, document.querySelector('.page img').naturalHeight]"
         width, height = await tab.evaluate(whole)
         for alt, wide, high in await tab.evaluate(crops):
