@@ -51,16 +51,16 @@ def site(new_site: NewSite) -> rig.Questions:
 
 
 @pytest.fixture
-async def served(site: rig.Questions) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
-    async with site.over() as pair:
-        yield pair
+async def served(site: rig.Questions) -> AsyncIterator[rig.Questions]:
+    async with site.over():
+        yield site
 
 
 @pytest.fixture
-def kb_client(served: tuple[client.Client, httpx.AsyncClient]) -> client.Client:
-    return served[0]
+def kb_client(served: rig.Questions) -> client.Client:
+    return served.client
 
 
 @pytest.fixture
-def http(served: tuple[client.Client, httpx.AsyncClient]) -> httpx.AsyncClient:
-    return served[1]
+def http(served: rig.Questions) -> httpx.AsyncClient:
+    return served.http

@@ -154,6 +154,8 @@ class Questions:
         def fresh_id() -> str:
             return f"{ord(name):016x}{next(numbers):016x}"
 
+        self.client: client.Client
+        self.http: httpx.AsyncClient
         self.shut, self.meters = closed.Closed(), meters
         self.rules = rules_mongo.Rules(database, clock)
         self.conversations = store.Conversations(database, clock, self.shut, fresh_id, life=life)
@@ -165,15 +167,16 @@ class Questions:
 
     @asynccontextmanager
     async def over(self, gate: access.Gate | None = None) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
-        """The typed client and a raw one. As production does (`kb.http.starting`): a handler goes on when its reader
-        hangs up."""
+        """The typed client and a raw one, which are in `client` and `http` as well. As production does
+        (`kb.http.starting`): a handler goes on when its reader hangs up."""
         stored, alive = content.Content(memory.Content(), limit=1000), health.Health({}, self.meters)
         faces = app.Faces(None, None, stored, alive, agentic.Agentic(self.questions).routes())
         built = app.build(faces, self.meters, max_body=50_000, version="1", gate=gate)
         async with httpserver.serving(built, shutdown_seconds=1) as base:
             try:
-                async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=60, verify=False) as http:
-                    yield client.Client(base, http, attempts=1), http
+                async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=60, verify=False) as self.http:
+                    self.client = client.Client(base, self.http, attempts=1)
+                    yield self.client, self.http
             finally:
                 await self.questions.close()
 

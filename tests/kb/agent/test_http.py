@@ -20,13 +20,11 @@ import httpx
 import pytest
 
 from crds import access as accesses
-from crds import grants, runtoken, scope
+from crds import runtoken, scope
 from crds.priority import Priority
 from kb import api, client, errors, metrics, mongo
-from kb.access import rates
 from kb.agent import running, store, tree
 from kb.erasure import closed, holdings
-from kb.http import access
 from tests import ports, waiting
 from tests.conftest import ROOT
 from tests.fakes.ollama import process
@@ -59,11 +57,9 @@ def scripted(fake: process.Fake, times: int = 1) -> None:
     fake.set_script({rig.DECIDE: [SEARCH, WRITE] * times, rig.ANSWER: [SAID] * times})
 
 
-async def test_the_stream_of_an_answer(
-    kb_client: client.Client, http: httpx.AsyncClient, fake: process.Fake, meters: metrics.Metrics
-) -> None:
+async def test_the_stream_of_an_answer(served: rig.Questions, fake: process.Fake, meters: metrics.Metrics) -> None:
     scripted(fake)
-    found = await answered(kb_client, asked())
+    found = await answered(served.client, asked())
     assert [one.id for one in found] == list(range(1, len(found) + 1))
     assert rig.kinds(found) == ["status", "decision", "status", "result", "decision", "status", "token", "complete"]
     assert (found[0].stream or "", rig.text(found), found[-1].outcome) == ("0" * 14 + "61" + "0" * 16, SAID, "answered")
@@ -72,7 +68,7 @@ async def test_the_stream_of_an_answer(
 
     scripted(fake)
     body = asked().model_dump(mode="json", by_alias=True, exclude_none=True)
-    raw = await http.post("/api/v1/agentic_search", json=body, headers={"X-Ollama-Priority": "P2"})
+    raw = await served.http.post("/api/v1/agentic_search", json=body, headers={"X-Ollama-Priority": "P2"})
     assert raw.headers["Content-Type"] == "application/x-ndjson"
     lines = [json.loads(one) for one in raw.text.splitlines()]
     assert [one["id"] for one in lines] == list(range(1, len(lines) + 1))
@@ -375,32 +371,31 @@ async def test_an_owner_has_so_many_conversations(
 
 
 async def test_a_rule_that_keeps_a_source_back_keeps_the_conversation_back(
-    site: rig.Questions, kb_client: client.Client, fake: process.Fake
+    served: rig.Questions, fake: process.Fake
 ) -> None:
     scripted(fake)
-    await answered(kb_client, asked(conversation="talk-1"))
-    await site.rules.put(test_enforce.draft("enforce: never-use-source secret::*"))
+    await answered(served.client, asked(conversation="talk-1"))
+    await served.rules.put(test_enforce.draft("enforce: never-use-source secret::*", rule_type=api.RuleType.SECURITY))
     scripted(fake)
-    await answered(kb_client, asked(conversation="talk-1"))
+    await answered(served.client, asked(conversation="talk-1"))
     assert "230" not in fake.requests(tag=rig.DECIDE)[0]["body"]["messages"][1]["content"]
 
 
-async def test_an_answer_that_a_person_has_to_approve_is_not_given(
-    site: rig.Questions, kb_client: client.Client, fake: process.Fake
-) -> None:
-    await site.rules.put(test_enforce.draft("enforce: needs-approval", owner=scopes.ACME))
-    caught = await rejected(answered(kb_client, asked()))
+async def test_an_answer_that_a_person_has_to_approve_is_not_given(served: rig.Questions, fake: process.Fake) -> None:
+    rule = test_enforce.draft("enforce: needs-approval", owner=scopes.ACME, rule_type=api.RuleType.SECURITY)
+    await served.rules.put(rule)
+    caught = await rejected(answered(served.client, asked()))
     assert (caught.status, "PendingTask" in (caught.remedy or "")) == (403, True)
     assert fake.count(tag=rig.DECIDE) == 0
 
 
 async def test_an_erasure_takes_streams_and_conversations_and_they_do_not_come_back(
-    site: rig.Questions, database: mongo.Database, kb_client: client.Client, fake: process.Fake
+    served: rig.Questions, database: mongo.Database, fake: process.Fake
 ) -> None:
     scripted(fake)
-    await answered(kb_client, asked(conversation="talk-1", resume_seconds=60))
-    before = await site.conversations.open(scopes.SHOP, "talk-1")
-    recorder = await site.streams.open("c" * 32, scopes.SHOP)
+    await answered(served.client, asked(conversation="talk-1", resume_seconds=60))
+    before = await served.conversations.open(scopes.SHOP, "talk-1")
+    recorder = await served.streams.open("c" * 32, scopes.SHOP)
     assert len(before.turns) == 1
 
     async def left() -> list[int]:
@@ -408,20 +403,20 @@ async def test_an_erasure_takes_streams_and_conversations_and_they_do_not_come_b
         return [await database[name].count_documents({}) for name in names]
 
     await waiting.eventually(lambda: complete(database))
-    site.shut.replace([scopes.SHOP])
+    served.shut.replace([scopes.SHOP])
     with pytest.raises(client.Unavailable):
-        await answered(kb_client, asked(conversation="talk-1"))
-    assert not await site.conversations.add(scopes.SHOP, before, tree.Turn("q", "secret"))
+        await answered(served.client, asked(conversation="talk-1"))
+    assert not await served.conversations.add(scopes.SHOP, before, tree.Turn("q", "secret"))
     for one in holdings.of(database).values():
         await one.erase(scopes.SHOP)
     assert await left() == [0, 0, 0]
-    site.shut.replace([])
+    served.shut.replace([])
     # What began before the erasure writes nothing after it.
-    assert not await site.conversations.add(scopes.SHOP, before, tree.Turn("q", "secret"))
+    assert not await served.conversations.add(scopes.SHOP, before, tree.Turn("q", "secret"))
     late = [api.AgentEvent(id=1, type="token", content="secret")]
     assert await recorder.write(late, done=True) is store.Kept.GONE
     assert await left() == [0, 0, 0]
-    assert (await site.conversations.open(scopes.SHOP, "talk-1")).turns == ()
+    assert (await served.conversations.open(scopes.SHOP, "talk-1")).turns == ()
 
 
 async def complete(database: mongo.Database) -> bool:
@@ -485,13 +480,11 @@ async def test_a_turn_that_is_over_stays_so_and_one_that_was_shown_lasts_until_t
     assert await shown() == ["first", "second"]
 
 
-async def test_a_process_that_ends_writes_the_end_of_each_stream(
-    site: rig.Questions, kb_client: client.Client, fake: process.Fake
-) -> None:
+async def test_a_process_that_ends_writes_the_end_of_each_stream(served: rig.Questions, fake: process.Fake) -> None:
     scripted(fake)
-    found = await answered(kb_client, asked(resume_seconds=60))
-    await site.questions.close()
-    page = await site.streams.read(scopes.SHOP, found[0].stream or "", 0)
+    found = await answered(served.client, asked(resume_seconds=60))
+    await served.questions.close()
+    page = await served.streams.read(scopes.SHOP, found[0].stream or "", 0)
     assert (page.done, [one.id for one in page.events]) == (True, [one.id for one in found])
 
 
@@ -540,7 +533,7 @@ async def test_a_question_has_its_time(new_site: NewSite, fake: process.Fake) ->
 
 
 async def test_a_token_asks_in_its_scope_alone(site: rig.Questions, tmp_path: Path, fake: process.Fake) -> None:
-    gate = access.Gate(grants.Book(callers.write(tmp_path)), rates.Rates(0, 1), lambda: 0.0, None, None)
+    gate = callers.gate(callers.write(tmp_path))
     assert not runtoken.is_run_token("operator-token")
     async with site.over(gate) as (_, http):
         body = asked().model_dump(mode="json", by_alias=True, exclude_none=True)

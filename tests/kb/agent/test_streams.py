@@ -34,23 +34,23 @@ pytestmark = pytest.mark.services
 
 
 async def test_a_reader_that_came_back_and_left_again_does_not_keep_the_question(
-    site: rig.Questions, kb_client: client.Client, fake: process.Fake
+    served: rig.Questions, fake: process.Fake
 ) -> None:
     fake.set_script({rig.DECIDE: [STALL]})
-    async with kb_client.agent.ask(asked(resume_seconds=1)) as events:
+    async with served.client.agent.ask(asked(resume_seconds=1)) as events:
         stream = (await anext(events)).stream or ""
         await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="running"))
 
     async def waits() -> None:
         # Nothing comes after the first event.
-        async with kb_client.agent.resume(scopes.SHOP, stream, after=1) as again:
+        async with served.client.agent.resume(scopes.SHOP, stream, after=1) as again:
             await anext(again)
 
     back = asyncio.create_task(waits())
-    await waiting.eventually(lambda: site.questions.readers == 1)
+    await waiting.eventually(lambda: served.questions.readers == 1)
     back.cancel()
     await asyncio.wait({back})
-    await waiting.eventually(lambda: site.questions.readers == 0)
+    await waiting.eventually(lambda: served.questions.readers == 0)
     await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="cancelled"))
 
 
@@ -74,26 +74,24 @@ async def _resumed(kb_client: client.Client, stream: str, after: int = 0) -> lis
 
 
 async def test_a_silent_stream_has_blank_lines_that_readers_skip(
-    site: rig.Questions, kb_client: client.Client, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    served: rig.Questions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agentic, "_LIFE_SIGN", 0.25)
-    recorder = await site.streams.open("e" * 32, scopes.SHOP)
+    recorder = await served.streams.open("e" * 32, scopes.SHOP)
     params = {"clientId": "acme", "projectId": "shop"}
-    async with http.stream("GET", f"/api/v1/agentic_search/{'e' * 32}", params=params) as raw:
+    async with served.http.stream("GET", f"/api/v1/agentic_search/{'e' * 32}", params=params) as raw:
         lines = raw.aiter_lines()
         assert [await anext(lines), await anext(lines)] == ["", ""]
-        reader = asyncio.create_task(_resumed(kb_client, "e" * 32))
-        await waiting.eventually(lambda: site.questions.readers == 2)
+        reader = asyncio.create_task(_resumed(served.client, "e" * 32))
+        await waiting.eventually(lambda: served.questions.readers == 2)
         await recorder.write([api.AgentEvent(id=1, type="complete", outcome="failed", reason="r")], done=True)
         assert [one.id for one in await reader] == [1]
 
 
-async def test_an_error_after_the_first_line_is_a_line(
-    site: rig.Questions, database: mongo.Database, kb_client: client.Client
-) -> None:
-    recorder = await site.streams.open("f" * 32, scopes.SHOP)
+async def test_an_error_after_the_first_line_is_a_line(served: rig.Questions, database: mongo.Database) -> None:
+    recorder = await served.streams.open("f" * 32, scopes.SHOP)
     await recorder.write([api.AgentEvent(id=1, type="status", message="m")], done=False)
-    async with kb_client.agent.resume(scopes.SHOP, "f" * 32) as events:
+    async with served.client.agent.resume(scopes.SHOP, "f" * 32) as events:
         assert (await anext(events)).id == 1
         await database[store.STREAMS].delete_one({"_id": "f" * 32})
         late = [one async for one in events]
@@ -114,22 +112,20 @@ async def test_half_a_character_of_the_model_is_replaced() -> None:
     store.line(api.AgentEvent(type="token", content=said))
 
 
-async def test_a_reader_that_takes_nothing_has_hung_up(
-    site: rig.Questions, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_reader_that_takes_nothing_has_hung_up(served: rig.Questions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agentic, "_LONGEST_WRITE", 0.2)
     monkeypatch.setattr(store, "MOST_BYTES", 64 << 20)
-    recorder = await site.streams.open("9" * 32, scopes.SHOP)
+    recorder = await served.streams.open("9" * 32, scopes.SHOP)
     for number in range(1, 17):
         one = api.AgentEvent(id=number, type="token", content="x" * (1 << 20))
         assert await recorder.write([one], done=False) is store.Kept.OPEN
     with socket.socket() as reader:
         reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        await asyncio.to_thread(reader.connect, ("127.0.0.1", http.base_url.port))
+        await asyncio.to_thread(reader.connect, ("127.0.0.1", served.http.base_url.port))
         where = f"/api/v1/agentic_search/{'9' * 32}?clientId=acme&projectId=shop"
         reader.sendall(f"GET {where} HTTP/1.1\r\nHost: kb\r\n\r\n".encode())
-        await waiting.eventually(lambda: site.questions.readers == 1)
-        await waiting.eventually(lambda: site.questions.readers == 0)
+        await waiting.eventually(lambda: served.questions.readers == 1)
+        await waiting.eventually(lambda: served.questions.readers == 0)
 
 
 class Relay:
@@ -251,13 +247,13 @@ async def test_events_are_bounded_and_what_is_gone_is_said(
 
 
 async def test_a_process_that_was_kept_from_writing_has_not_ended(
-    site: rig.Questions, database: mongo.Database, kb_client: client.Client
+    served: rig.Questions, database: mongo.Database
 ) -> None:
-    recorder = await site.streams.open("9" * 32, scopes.SHOP)
+    recorder = await served.streams.open("9" * 32, scopes.SHOP)
     await recorder.write([api.AgentEvent(id=1, type="status", message="m")], done=False)
     old = datetime.now(UTC) - 2 * store.SILENT
     await database[store.STREAMS].update_one({"_id": "9" * 32}, {"$set": {"aliveAt": old}})
-    async with kb_client.agent.resume(scopes.SHOP, "9" * 32) as events:
+    async with served.client.agent.resume(scopes.SHOP, "9" * 32) as events:
         assert (await anext(events)).id == 1
         end = api.AgentEvent(id=2, type="complete", outcome="answered")
         await recorder.write([end], done=True)
@@ -265,17 +261,14 @@ async def test_a_process_that_was_kept_from_writing_has_not_ended(
 
 
 async def test_a_process_that_ended_is_said_to_who_comes_back(
-    site: rig.Questions,
-    database: mongo.Database,
-    kb_client: client.Client,
-    monkeypatch: pytest.MonkeyPatch,
+    served: rig.Questions, database: mongo.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "_PATIENCE", 1.0)
-    recorder = await site.streams.open("b" * 32, scopes.SHOP)
+    recorder = await served.streams.open("b" * 32, scopes.SHOP)
     await recorder.write([api.AgentEvent(id=1, type="status", message="m")], done=False)
     old = datetime.now(UTC) - 2 * store.SILENT
     await database[store.STREAMS].update_one({"_id": "b" * 32}, {"$set": {"aliveAt": old}})
-    async with kb_client.agent.resume(scopes.SHOP, "b" * 32) as events:
+    async with served.client.agent.resume(scopes.SHOP, "b" * 32) as events:
         found = [one async for one in events]
     assert [(one.id, one.type) for one in found] == [(1, "status"), (2, "error"), (3, "complete")]
     assert found[-1].outcome == "failed"

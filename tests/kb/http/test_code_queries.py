@@ -6,6 +6,7 @@ import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
+from typing import Any
 
 import httpx
 import pytest
@@ -60,7 +61,7 @@ def asked(where: scope.Scope = SHOP, query: str = "cpg.method.name.l") -> api.Co
 
 
 def token(clock: clocks.Clock, id_: str, where: scope.Scope = SHOP) -> str:
-    about = {"task_uid": id_, "attempt": 0, "repository": "acme/shop"}
+    about: dict[str, Any] = {"task_uid": id_, "attempt": 0, "repository": "acme/shop"}
     return callers.signed(where, now=clock, audience=runtoken.ANALYSIS_AUDIENCE, **about)
 
 

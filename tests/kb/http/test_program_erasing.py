@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import signal
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,7 @@ async def test_attachments_through_tika(run: program.Running) -> None:
 
         line = "The warranty ends in May 2031."
         made = await attach(making.docx(line), "terms.docx")
-        about = {"query": "When does the warranty end?", "sources": [api.attachment_sources(URN)]}
+        about: dict[str, Any] = {"query": "When does the warranty end?", "sources": [api.attachment_sources(URN)]}
         question = api.RetrieveRequest(scope=scopes.SHOP, **about)
         [item] = (await kb.client.retrieve(question)).items
         assert (item.content, item.provenance.source_urn) == (line, made.source_urn)

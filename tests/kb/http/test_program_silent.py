@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,9 +68,9 @@ async def surface(kb: program.Program, w: Callable[[], str]) -> None:
     await kb_client.learning.file(scopes.SHOP, making.docx(f"Another of {w()}."), source_urn=f"file:{w()}")
     await kb_client.learning.image(scopes.SHOP, making.png(4, 4), filename=f"{w()}.png")
     kept = await kb_client.store(scopes.SHOP, f"Stored {w()}.".encode())
-    attached = {"attached_to": f"mail:{w()}", "name": f"{w()}.txt", "content_ref": kept, "title": w()}
+    attached: dict[str, Any] = {"attached_to": f"mail:{w()}", "name": f"{w()}.txt", "content_ref": kept, "title": w()}
     await kb_client.learning.attachment(api.AttachmentDraft(scope=scopes.SHOP, **attached))
-    task = {"task_id": "t1", "task_category": api.TaskCategory.EPIC, "task_action": "code"}
+    task: dict[str, Any] = {"task_id": "t1", "task_category": api.TaskCategory.EPIC, "task_action": "code"}
     await kb_client.learning.outcome(api.Outcome(scope=scopes.SHOP, **task, question=w(), final_result=w()))
     await kb_client.rules.put(test_enforce.draft(w(), rule_type=api.RuleType.CUSTOM))
     await kb_client.memory.remember(api.SessionDraft(scope=scopes.SHOP, source="chat", summary=w()))

@@ -61,7 +61,7 @@ async def picture(kb: world.ObservedState) -> api.File:
 
 def attached(file: api.File) -> api.AttachmentDraft:
     """The file as one that came with the mail."""
-    mail = {"scope": scopes.SHOP, "attached_to": document("EMAIL").source_urn}
+    mail: dict[str, Any] = {"scope": scopes.SHOP, "attached_to": document("EMAIL").source_urn}
     return api.AttachmentDraft(**mail, name=file.name, content_ref=file.content_ref)
 
 
