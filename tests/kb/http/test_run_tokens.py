@@ -125,7 +125,7 @@ def test_a_rule_takes_the_approval_of_a_rule(more: dict[str, Any], may: bool) ->
 
 
 async def test_an_analysis_stores_its_overview_and_reads_nothing(http: httpx.AsyncClient) -> None:
-    """What else it may write is in `test_analysis_tokens`."""
+    """What else it may write is below."""
     ref = await client.Client(str(http.base_url), http, "operator-token").store(scopes.SHOP, b"something")
     own = client.Client(str(http.base_url), http, signed(repository="acme/storage"))
     assert (await own.store(scopes.SHOP, b"an overview")).bytes == 11
