@@ -68,8 +68,8 @@ def signed(
     **more: Any,
 ) -> str:
     """The token of a run."""
-    usual = {"task_uid": "0b7f", "namespace": "team-a", "attempt": 2, "mode": Mode.BACKGROUND, "ceiling": Priority.P3}
-    run = runtoken.Run(scope=where, **(usual | more))
+    usual: dict[str, Any] = {"task_uid": "0b7f", "namespace": "team-a", "attempt": 2, "ceiling": Priority.P3}
+    run = runtoken.Run(scope=where, mode=Mode.BACKGROUND, **(usual | more))
     return runtoken.Signer(lambda: KEYS, now).sign(run, lifetime, audience)
 
 

@@ -116,7 +116,7 @@ async def test_a_chunk_is_stored_beside_its_document_and_goes_with_it(
     await kb.ingest(world.request())
     alone = await kb.state()
     about = {"nodeKey": "file:UserService.kt", "graphRefs": ["person:Petr Svoboda"]}
-    given = {"documentId": URN, "content": SECRET, **about}
+    given: dict[str, Any] = {"documentId": URN, "content": SECRET, **about}
     said = await stored(http, "storeChunk", given)
     assert said["sourceUrns"] == [f"attachment::of:{URN},name:{said['sourceUrns'][0].rpartition(':')[2]}"]
     assert len(said["chunkIds"]) == 1

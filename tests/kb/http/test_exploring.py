@@ -101,7 +101,7 @@ async def test_nodes_are_found_by_the_properties_that_they_were_given(
 ) -> None:
     for number, status in enumerate(("Open", "Done", "Open")):
         given = {"properties": {"status": status, "points": number}}
-        node = {"key": f"jira::JERV-1{number}", "type": "jira_issue", **given}
+        node: dict[str, Any] = {"key": f"jira::JERV-1{number}", "type": "jira_issue", **given}
         await kb.ingest(world.request(f"Ticket {number}.", urn=f"jira:JERV-1{number}", nodes=[node]))
     found = await look(http, "graph/nodes", property="status=Open", **SHOP)
     assert [node["key"] for node in found["nodes"]] == ["jira::JERV-10", "jira::JERV-12"]

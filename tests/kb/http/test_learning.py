@@ -191,7 +191,7 @@ async def test_the_users_context_asks_no_model(kb_client: client.Client, fake: p
 
 def outcome(**more: Any) -> api.Outcome:
     said = "Petr Svoboda fixed retry.py with exponential backoff. Lesson: cap the backoff."
-    filled = {"task_category": "single_task", "task_action": "code", "final_result": said}
+    filled: dict[str, Any] = {"task_category": "single_task", "task_action": "code", "final_result": said}
     return api.Outcome(scope=scopes.SHOP, task_id="t1", **(filled | more))
 
 

@@ -118,7 +118,7 @@ async def test_entries_of_the_job_are_read_as_they_are(
     owner = {"clientId": "acme", "projectId": "shop", "groupId": ""}
     times = {"timestamp": clock(), "expiresAt": clock() + timedelta(days=7)}
     said = {"source": "background", "summary": "Answered.", "details": None, "taskId": "uid-1"}
-    document = {"_id": "effect-key", **owner, **times, **said}
+    document: dict[str, Any] = {"_id": "effect-key", **owner, **times, **said}
     await database["session_memory"].insert_one(document)
     [entry] = await kb_client.memory.session(scopes.SHOP)
     assert (entry.id, entry.task_id, entry.summary) == ("effect-key", "uid-1", "Answered.")
@@ -151,7 +151,7 @@ async def test_what_happened_in_a_group_is_shown_in_that_group_alone(
 async def test_a_tasks_memory(kb_client: client.Client, database: mongo.Database, clock: clocks.Clock) -> None:
     """The document that the operator writes, and what a run adds."""
     known = {"contextSummary": "A login bug.", "graphNodeKeys": ["jira::JERV-1"], "ragDocumentIds": ["c1"]}
-    document = {"_id": "uid-1", "taskUid": "uid-1", "scope": callers.SHOP, **known, "sourceUrn": None}
+    document: dict[str, Any] = {"_id": "uid-1", "taskUid": "uid-1", "scope": callers.SHOP, **known, "sourceUrn": None}
     await database["task_memory"].insert_one(document)
     found = await kb_client.memory.task(scopes.SHOP, "uid-1")
     assert (found.context_summary, found.graph_node_keys) == ("A login bug.", ["jira::JERV-1"])

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -179,7 +180,7 @@ async def test_a_scan_that_came_with_a_task(kb: world.ObservedState, over: Over,
     mail = making.pictures(drawing.picture("The pump P-17 leaks.")).encode()
     forwarded = await kb.content.save(scopes.SHOP, mail, "message/rfc822")
     media = {"mediaType": "application/octet-stream"}
-    files = [
+    files: list[dict[str, Any]] = [
         {"name": name, **media, "contentRef": ref.model_dump(by_alias=True, mode="json")}
         for name, ref in (("lease.pdf", kept), ("mail.eml", forwarded))
     ]
