@@ -36,8 +36,8 @@ async def test_the_queue_as_its_owner_sees_it(
         await kb_client.learning.index(world.request(urn=f"u:{number}"))
     await kb_client.learning.index(world.request(urn="u:other", owner=scopes.OTHER))
     held = await kb_client.queue.listed(scopes.SHOP)
-    waits = [(f"u:{number}", number + 1, "Waiting") for number in range(3)]
-    assert [(one.source_urn, one.place, one.state) for one in held.jobs] == waits
+    in_order = [(f"u:{number}", number + 1, "Waiting") for number in range(3)]
+    assert [(one.source_urn, one.place, one.state) for one in held.jobs] == in_order
     assert (held.total, held.failed) == (3, [])
     moved = await kb_client.queue.reorder(scopes.SHOP, held.jobs[2].id, 1)
     assert (moved.place, moved.queue_position) == (1, 1)
