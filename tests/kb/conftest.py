@@ -42,6 +42,21 @@ def required(name: str) -> str:
     return value
 
 
+def stores() -> tuple[str, int, str]:
+    """The places of the real stores: Weaviate's URL and port of gRPC, MongoDB's URI."""
+    port = int(required("JERVIS_TEST_WEAVIATE_GRPC_PORT"))
+    return required("JERVIS_TEST_WEAVIATE_URL"), port, required("JERVIS_TEST_MONGODB_URI")
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[tuple[str, str]]:
+    """URI and name of a database that is gone afterwards."""
+    uri, name = required("JERVIS_TEST_MONGODB_URI"), f"test_kb_{uuid.uuid4().hex[:12]}"
+    yield uri, name
+    with pymongo.MongoClient[dict[str, object]](uri) as client:
+        client.drop_database(name)
+
+
 @pytest.fixture
 def clock() -> clocks.Clock:
     """2026-03-02 09:00 UTC until the test says otherwise."""
@@ -86,7 +101,7 @@ async def router(fake: process.Fake) -> AsyncIterator[router_client.Client]:
 
 
 @pytest.fixture
-def opening(
+def open_world(
     tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
 ) -> world.Opening:
     """Worlds in the folder of the test."""
@@ -94,16 +109,16 @@ def opening(
 
 
 @pytest.fixture
-async def kb(opening: world.Opening) -> AsyncIterator[world.ObservedState]:
+async def kb(open_world: world.Opening) -> AsyncIterator[world.ObservedState]:
     """A knowledge base with its stores in memory."""
-    async with opening() as opened:
+    async with open_world() as opened:
         yield opened
 
 
 @pytest.fixture(scope="session")
 def weaviate_server() -> tuple[str, int]:
     """URL and gRPC port of a real Weaviate."""
-    return required("JERVIS_TEST_WEAVIATE_URL"), int(required("JERVIS_TEST_WEAVIATE_GRPC_PORT"))
+    return stores()[:2]
 
 
 @pytest.fixture
@@ -124,19 +139,10 @@ async def weaviate_store(
     await store.close()
 
 
-@contextlib.contextmanager
-def _database() -> Iterator[tuple[str, str]]:
-    """The URI and the name of a database of a real MongoDB wire, of one test alone."""
-    uri, name = required("JERVIS_TEST_MONGODB_URI"), f"test_kb_{uuid.uuid4().hex[:12]}"
-    yield uri, name
-    with pymongo.MongoClient[dict[str, object]](uri) as client:
-        client.drop_database(name)
-
-
 @pytest.fixture
 async def database() -> AsyncIterator[kb_mongo.Database]:
     """A database of this test alone, for the small collections."""
-    with _database() as (uri, name):
+    with scratch() as (uri, name):
         opened = kb_mongo.Database(uri, name)
         yield opened
         await opened.close()
@@ -145,7 +151,7 @@ async def database() -> AsyncIterator[kb_mongo.Database]:
 @pytest.fixture
 async def mongo_store() -> AsyncIterator[mongo.Store]:
     """A database of this test alone, for contents."""
-    with _database() as (uri, name):
+    with scratch() as (uri, name):
         store = mongo.Store(uri, name)
         yield store
         await store.close()

@@ -28,6 +28,7 @@ from kb.queue import worker
 from kb.reading import answers, entitytypes
 from kb.retrieve import rank, search
 from kb.rules import enforce
+from kb.upkeep import check, reconcile
 from kb.vectors import embedding
 from kb.vectors import store as vectors
 from router import client as router_client
@@ -90,6 +91,12 @@ class ObservedState:
     embedder: embedding.Port
     clock: clocks.Clock
     meters: metrics.Metrics
+
+    @property
+    def switch(self) -> memory.Switch:
+        """That of the vectors, which are in memory."""
+        assert isinstance(self.vectors, memory.Vectors)
+        return self.vectors.switch
 
     async def ingest(self, document: api.IngestRequest) -> api.IngestReply:
         """In the background's priority."""
@@ -223,6 +230,23 @@ async def opened(
             await file.close()
 
 
+def reconciler(
+    kb: ObservedState,
+    *,
+    turn: reconcile.Turn | None = None,
+    graph: Any = None,
+    vectors: Any = None,
+    working: check.Working | None = None,
+) -> reconcile.Reconciler:
+    """As the process that writes has it, but for what is given."""
+    graph, vectors = graph or kb.graph, vectors or kb.vectors
+    checker = check.Checker(graph, vectors, working or kb.pipeline.working)
+    stores, own = (graph, vectors, kb.content), (turn or kb.pipeline.turn, kb.ledger.working)
+    return reconcile.Reconciler(
+        checker, *stores, kb.embedder, *own, kb.ledger, (kb.ledger, kb.queue), kb.meters, kb.clock
+    )
+
+
 async def idle(document_ids: Collection[str]) -> set[str]:
     """No document is in work: what `kb.upkeep.check.Checker` asks, of a test that has written everything."""
     return set()
@@ -230,8 +254,7 @@ async def idle(document_ids: Collection[str]) -> set[str]:
 
 async def broken_off(kb: ObservedState, call: Awaitable[object]) -> None:
     """Let the call meet a vector store, the one in memory, that is away."""
-    vectors: Any = kb.vectors
-    await vectors.switch.refuse(call)
+    await kb.switch.refuse(call)
 
 
 @asynccontextmanager
@@ -272,8 +295,8 @@ class Opening:
 
     def __call__(
         self,
-        vector_store: vectors.Store | None = None,
-        content_store: content.Store | None = None,
+        vector: vectors.Store | None = None,
+        text: content.Store | None = None,
         aliases: registry.Registry | None = None,
         *,
         within: str = "",
@@ -282,5 +305,5 @@ class Opening:
         """A world whose files lie in the test's folder, or in `within` there."""
         path = self.path / within
         path.mkdir(exist_ok=True)
-        stores = (vector_store or memory.Vectors(), content_store or memory.Content(), aliases)
+        stores = (vector or memory.Vectors(), text or memory.Content(), aliases)
         return opened(path, self.router, self.clock, self.meters, *stores, **more)

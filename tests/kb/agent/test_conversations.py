@@ -1,11 +1,9 @@
-"""Conversations whose questions find much: which turns are in a prompt, and what is kept of older ones."""
+"""What turns of a conversation rest on: the latest stay for as long as all of that is seen, however much was found."""
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 from collections.abc import AsyncIterator, Collection
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,16 +11,94 @@ import pytest
 from crds import scope
 from crds.priority import Priority
 from kb import api, metrics, mongo
-from kb.agent import answering, environment, retrieving, running, store, tree
-from kb.erasure import closed
-from kb.rules import mongo as rules_mongo
+from kb.agent import answering, environment, grounds, retrieving, store, tree
+from kb.agent.tree import Turn
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import scopes
 from tests.kb.agent import rig
 
-pytestmark = pytest.mark.services
-LIFE = timedelta(minutes=10)
+
+class Talk:
+    """A conversation whose last `shown` turns are in each prompt."""
+
+    def __init__(self, shown: int = 5) -> None:
+        self.turns: list[Turn] = []
+        self.gone: set[str] = set()
+        self._shown = shown
+
+    def standing(self) -> list[Turn]:
+        asked = grounds.of(self.turns, self.turns)
+        return grounds.standing(self.turns, grounds.Grounds(asked.chunks - self.gone, asked.pages - self.gone))
+
+    def say(self, *chunks: str, pages: tuple[str, ...] = ()) -> Turn:
+        shown = self.standing()[-self._shown :]
+        name = f"t{len(self.turns) + 1}"
+        self.turns.append(replace(grounds.added(Turn("q", "a", chunks, pages), self.turns, shown), id=name))
+        return self.turns[-1]
+
+    def left(self) -> list[str]:
+        return [one.id for one in self.standing()]
+
+
+def test_the_latest_turns_stay_however_many_there_are() -> None:
+    talk = Talk()
+    for number in range(100):
+        assert len(talk.standing()) == number
+        kept = talk.say(*[f"q{number}c{one}" for one in range(85)])
+        assert (len(kept.chunks), len(kept.rests_on)) == (85, min(number, 1))
+    assert len(grounds.of(talk.turns, talk.turns[-1:]).chunks) == 8500
+
+
+def test_what_is_found_again_is_kept_once() -> None:
+    talk = Talk(shown=1)
+    for _ in range(3):
+        talk.say("a", "b", "a", pages=("p", "p"))
+    assert [(one.chunks, one.pages, one.rests_on) for one in talk.turns] == [
+        (("a", "b"), ("p",), ()),
+        ((), (), ("t1",)),
+        ((), (), ("t2",)),
+    ]
+
+
+def test_a_turn_falls_with_all_that_had_it_in_their_prompts() -> None:
+    talk = Talk(shown=2)
+    for number in range(1, 7):
+        talk.say(f"c{number}", pages=(f"p{number}",))
+    for gone in ("c3", "p3"):
+        talk.gone = {gone}
+        assert talk.left() == ["t1", "t2"]
+    # What is said now rests on what is still seen, and does not fall with the others.
+    assert talk.say("c7").rests_on == ("t2",)
+    talk.say("c8")
+    assert talk.left() == ["t1", "t2", "t7", "t8"]
+    talk.gone = {"c1"}
+    assert talk.left() == []
+    talk.say("c9")
+    assert talk.left() == ["t9"]
+    talk.gone = set()
+    assert talk.left() == [f"t{number}" for number in range(1, 10)]
+
+
+def test_a_turn_names_each_of_its_prompt_that_none_of_the_others_rests_on() -> None:
+    apart = [Turn("q", "a", (f"c{number}",), id=f"old{number}") for number in range(3)]
+    kept = grounds.added(Turn("q", "a", ("c1", "new")), apart, apart)
+    assert (kept.chunks, kept.rests_on) == (("new",), ("old0", "old1", "old2"))
+
+
+def test_a_turn_that_names_one_that_is_not_known_does_not_stand() -> None:
+    turns = [
+        Turn("q", "a", id="1"),
+        Turn("q", "a", rests_on=("0",), id="2"),
+        Turn("q", "a", rests_on=("2",), id="3"),
+    ]
+    nothing = grounds.Grounds(frozenset(), frozenset())
+    assert [one.id for one in grounds.standing(turns, nothing)] == ["1"]
+    # In whatever order they come, and if they should name each other.
+    assert [one.id for one in grounds.standing(turns[::-1], nothing)] == ["1"]
+    circle = [Turn("q", "a", ("c",), rests_on=("2",), id="1"), Turn("q", "a", rests_on=("1",), id="2")]
+    assert grounds.standing(circle, nothing) == []
+    assert grounds.of(circle, circle[1:]).chunks == {"c"}
 
 
 class Many(tree.Chosen):
@@ -55,35 +131,17 @@ class Desk:
     def __init__(
         self, router: router_client.Client, database: mongo.Database, meters: metrics.Metrics, fake: process.Fake
     ) -> None:
-        numbers = itertools.count()
-        shut = closed.Closed()
         self._fake = fake
         self.gone: set[str] = set()
         self.looked_up = 0
         self.search = Many()
 
-        def clock() -> datetime:
-            return datetime.now(UTC)
-
-        def fresh_id() -> str:
-            return f"{next(numbers):032x}"
-
         async def committed(viewer: scope.Scope, chunk_ids: Collection[str]) -> set[str]:
             self.looked_up = len(chunk_ids)
             return set(chunk_ids) - self.gone
 
-        self.talks = store.Conversations(database, clock, shut, fresh_id, life=LIFE)
-        self._questions = running.Questions(
-            rig.agent([self.search, answering.TextResponseTool(rig.voiced(router))], router, meters),
-            rules_mongo.Rules(database, clock),
-            store.Streams(database, clock, shut, life=LIFE),
-            self.talks,
-            meters,
-            clock,
-            fresh_id,
-            asyncio.sleep,
-            committed,
-        )
+        agent = rig.agent([self.search, answering.TextResponseTool(rig.voiced(router))], router, meters)
+        self.site = rig.Questions(agent, database, meters, committed)
 
     async def ask(self) -> list[int]:
         """The numbers of the questions whose turns are in the prompts of the next one."""
@@ -94,7 +152,7 @@ class Desk:
             {rig.DECIDE: [found, rig.decided("text_response")], rig.ANSWER: [f"Answer of question {number} [1]."]}
         )
         asked = api.AgenticSearch(scope=scopes.SHOP, query=f"Question {number}?", conversation="t")
-        one = await self._questions.ask(asked, Priority.P1)
+        one = await self.site.questions.ask(asked, Priority.P1)
         assert [event async for event in one.follow()][-1].outcome == "answered"
         prompt = self._fake.requests(tag=rig.ANSWER)[0]["body"]["messages"][1]["content"]
         return [earlier for earlier in range(1, number) if f"Answer: Answer of question {earlier} " in prompt]
@@ -105,6 +163,7 @@ def desk(router: router_client.Client, database: mongo.Database, meters: metrics
     return Desk(router, database, meters, fake)
 
 
+@pytest.mark.services
 async def test_the_latest_turns_are_in_the_prompt_however_much_was_found(desk: Desk) -> None:
     for number in range(1, 10):
         assert await desk.ask() == list(range(1, number))
@@ -117,6 +176,7 @@ async def test_the_latest_turns_are_in_the_prompt_however_much_was_found(desk: D
     assert await desk.ask() == [1, 2, 12]
 
 
+@pytest.mark.services
 async def test_what_older_turns_rest_on_is_kept_without_their_words(
     desk: Desk, database: mongo.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +193,7 @@ async def test_what_older_turns_rest_on_is_kept_without_their_words(
     assert await desk.ask() == [9]
 
 
+@pytest.mark.services
 @pytest.mark.parametrize(("most", "bound"), [("MOST_ROWS", 5), ("MOST_GROUNDS", 10)])
 async def test_what_is_kept_of_a_conversation_is_bounded(
     desk: Desk, database: mongo.Database, monkeypatch: pytest.MonkeyPatch, most: str, bound: int
@@ -147,11 +208,12 @@ async def test_what_is_kept_of_a_conversation_is_bounded(
     assert await desk.ask() == [7]
 
 
+@pytest.mark.services
 async def test_turns_of_an_earlier_release_are_read(desk: Desk, database: mongo.Database) -> None:
-    talk = await desk.talks.open(scopes.SHOP, "t")
+    talk = await desk.site.conversations.open(scopes.SHOP, "t")
     for number in (1, 2):
         turn = tree.Turn(f"Question {number}?", f"Answer of question {number} [1].", ("old1", f"old{number}"))
-        assert await desk.talks.add(scopes.SHOP, talk, turn)
+        assert await desk.site.conversations.add(scopes.SHOP, talk, turn)
     await database[store.CONVERSATIONS].update_many(
         {"of": talk.id}, {"$unset": {"restsOn": "", "grounds": "", "pages": ""}}
     )

@@ -9,9 +9,9 @@ import itertools
 import json
 import threading
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,110 +20,25 @@ import httpx
 import pytest
 
 from crds import access as accesses
-from crds import grants, runtoken, scope
+from crds import runtoken, scope
 from crds.priority import Priority
 from kb import api, client, errors, metrics, mongo
-from kb.access import rates
 from kb.agent import running, store, tree
 from kb.erasure import closed, holdings
-from kb.http import access, agentic, app, content, health
-from kb.rules import mongo as rules_mongo
-from router import client as router_client
-from tests import httpserver, ports, waiting
+from tests import ports, waiting
+from tests.conftest import ROOT
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import forwarder, imposters, memory, scopes, world
+from tests.kb import forwarder, imposters, scopes, world
 from tests.kb.agent import rig
-from tests.kb.agent.test_orchestrator import MANUAL, SAID, SEARCH, WRITE
-from tests.kb.http import test_access as tokens
+from tests.kb.agent.conftest import NewSite
+from tests.kb.agent.rig import SAID, SEARCH, STALL, WRITE
+from tests.kb.http import callers
+from tests.kb.http.callers import refused, rejected
+from tests.kb.rules import test_enforce
 
 pytestmark = pytest.mark.services
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "ask" / "client.py"
-
-
-@pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
-        await made.ingest(world.request(MANUAL, urn="manual::pump", kind="manual", title="Pump manual"))
-        yield made
-
-
-class Site:
-    """One process that serves the agent; several may stand on one database."""
-
-    def __init__(
-        self,
-        kb: world.ObservedState,
-        router: router_client.Client,
-        database: mongo.Database,
-        meters: metrics.Metrics,
-        name: str = "a",
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        **bounds: Any,
-    ) -> None:
-        numbers = itertools.count()
-        self.shut = closed.Closed()
-        life = timedelta(minutes=10)
-
-        def clock() -> datetime:
-            return datetime.now(UTC)
-
-        def fresh_id() -> str:
-            return f"{ord(name):016x}{next(numbers):016x}"
-
-        self.rules = rules_mongo.Rules(database, clock)
-        self.conversations = store.Conversations(database, clock, self.shut, fresh_id, life=life)
-        self.streams = store.Streams(database, clock, self.shut, life=life)
-        self.questions = running.Questions(
-            rig.agent(rig.tools(kb, router), router, meters),
-            self.rules,
-            self.streams,
-            self.conversations,
-            meters,
-            clock,
-            fresh_id,
-            sleep,
-            kb.graph.committed,
-            bounds=running.Bounds(**bounds),
-        )
-        self._meters = meters
-
-    def serving(self, gate: access.Gate | None = None) -> AbstractAsyncContextManager[str]:
-        """As production does (`kb.http.starting`): a handler goes on when its reader hangs up."""
-        faces = app.Faces(
-            None,
-            None,
-            content.Content(memory.Content(), limit=1000),
-            health.Health({}, self._meters),
-            agentic.Agentic(self.questions).routes(),
-        )
-        built = app.build(faces, self._meters, max_body=50_000, version="1", gate=gate)
-        return httpserver.serving(built, shutdown_seconds=1)
-
-
-@pytest.fixture
-async def site(
-    kb: world.ObservedState, router: router_client.Client, database: mongo.Database, meters: metrics.Metrics
-) -> Site:
-    return Site(kb, router, database, meters)
-
-
-@pytest.fixture
-async def served(site: Site) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
-    async with over(site) as pair:
-        yield pair
-
-
-@asynccontextmanager
-async def over(site: Site, gate: access.Gate | None = None) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
-    async with site.serving(gate) as base:
-        try:
-            async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=60, verify=False) as http:
-                yield client.Client(base, http, attempts=1), http
-        finally:
-            await site.questions.close()
+EXAMPLE = ROOT / "examples" / "ask" / "client.py"
 
 
 def asked(
@@ -142,12 +57,9 @@ def scripted(fake: process.Fake, times: int = 1) -> None:
     fake.set_script({rig.DECIDE: [SEARCH, WRITE] * times, rig.ANSWER: [SAID] * times})
 
 
-async def test_the_stream_of_an_answer(
-    served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake, meters: metrics.Metrics
-) -> None:
-    kb_client, http = served
+async def test_the_stream_of_an_answer(served: rig.Questions, fake: process.Fake, meters: metrics.Metrics) -> None:
     scripted(fake)
-    found = await answered(kb_client, asked())
+    found = await answered(served.client, asked())
     assert [one.id for one in found] == list(range(1, len(found) + 1))
     assert rig.kinds(found) == ["status", "decision", "status", "result", "decision", "status", "token", "complete"]
     assert (found[0].stream or "", rig.text(found), found[-1].outcome) == ("0" * 14 + "61" + "0" * 16, SAID, "answered")
@@ -156,7 +68,7 @@ async def test_the_stream_of_an_answer(
 
     scripted(fake)
     body = asked().model_dump(mode="json", by_alias=True, exclude_none=True)
-    raw = await http.post("/api/v1/agentic_search", json=body, headers={"X-Ollama-Priority": "P2"})
+    raw = await served.http.post("/api/v1/agentic_search", json=body, headers={"X-Ollama-Priority": "P2"})
     assert raw.headers["Content-Type"] == "application/x-ndjson"
     lines = [json.loads(one) for one in raw.text.splitlines()]
     assert [one["id"] for one in lines] == list(range(1, len(lines) + 1))
@@ -177,19 +89,16 @@ async def test_the_stream_of_an_answer(
         ({"tools": ["delete"]}, "tools"),
     ],
 )
-async def test_a_wrong_question_names_its_field(
-    served: tuple[client.Client, httpx.AsyncClient], change: dict[str, Any], field: str
-) -> None:
+async def test_a_wrong_question_names_its_field(http: httpx.AsyncClient, change: dict[str, Any], field: str) -> None:
     body = {"scope": {"clientId": "acme"}, "query": "a"} | change
-    answer = await served[1].post("/api/v1/agentic_search", json=body)
-    assert (answer.status_code, answer.json()["error"]["field"]) == (422, field)
+    assert refused(await http.post("/api/v1/agentic_search", json=body)) == (422, field)
 
 
 async def test_hanging_up_cancels_the_call_of_the_model(
-    served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake, meters: metrics.Metrics
+    kb_client: client.Client, fake: process.Fake, meters: metrics.Metrics
 ) -> None:
-    fake.set_script({rig.DECIDE: [{"fault": {"stall": {"gate": "never"}}}]})
-    async with served[0].agent.ask(asked()) as events:
+    fake.set_script({rig.DECIDE: [STALL]})
+    async with kb_client.agent.ask(asked()) as events:
         assert (await anext(events)).type == "status"
         await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="running"))
     await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="cancelled"))
@@ -206,19 +115,14 @@ def _sample(meters: metrics.Metrics, name: str, **labels: str) -> bool:
 
 
 async def test_a_stream_is_resumed_after_an_id_by_another_process(
-    kb: world.ObservedState,
-    router: router_client.Client,
-    database: mongo.Database,
-    meters: metrics.Metrics,
-    served: tuple[client.Client, httpx.AsyncClient],
-    fake: process.Fake,
+    new_site: NewSite, kb_client: client.Client, fake: process.Fake
 ) -> None:
     fake.set_script({rig.DECIDE: [SEARCH, {"fault": {"stall": {"gate": "later"}}}], rig.ANSWER: [SAID]})
-    async with served[0].agent.ask(asked(resume_seconds=60)) as events:
+    async with kb_client.agent.ask(asked(resume_seconds=60)) as events:
         first = [await anext(events) for _ in range(3)]
     stream = first[0].stream or ""
-    other = Site(kb, router, database, meters, "b")
-    async with over(other) as (resumed, _):
+    other = new_site("b")
+    async with other.over() as (resumed, _):
         async with resumed.agent.resume(scopes.SHOP, stream, after=first[-1].id) as events:
             fourth = await anext(events)
             assert (fourth.id, fourth.type) == (4, "result")
@@ -251,7 +155,7 @@ class Proxied:
     """The example behind a proxy whose service goes away in the middle of an answer. `pauses` are its waits in seconds;
     they take no time. After `away` of them the service is there again."""
 
-    def __init__(self, site: Site, fake: process.Fake, away: int = 1000) -> None:
+    def __init__(self, site: rig.Questions, fake: process.Fake, away: int = 1000) -> None:
         self.pauses: list[float] = []
         # A gate that was opened stays open, also for other tests.
         self._gate = uuid.uuid4().hex
@@ -261,7 +165,7 @@ class Proxied:
 
     async def main(self, instead: imposters.Server | None = None) -> int:
         """Its exit status. `instead` answers on the proxy's port while the service is away."""
-        async with over(self._site) as (_, http):
+        async with self._site.over() as (_, http):
             way = forwarder.Forwarder("127.0.0.1", http.base_url.port or 0, ports.free())
             await way.up()
             gone, loop, base = threading.Event(), asyncio.get_running_loop(), f"http://127.0.0.1:{way.port}"
@@ -293,7 +197,7 @@ class Proxied:
 
 @pytest.mark.parametrize("proxy", [False, True], ids=["refused", "502"])
 async def test_the_example_waits_longer_each_time_and_goes_on(
-    site: Site, fake: process.Fake, capsys: pytest.CaptureFixture[str], proxy: bool
+    site: rig.Questions, fake: process.Fake, capsys: pytest.CaptureFixture[str], proxy: bool
 ) -> None:
     example = Proxied(site, fake, away=5)
     instead = imposters.http("502 Bad Gateway", b"<html>bad gateway", "text/html") if proxy else None
@@ -304,7 +208,7 @@ async def test_the_example_waits_longer_each_time_and_goes_on(
 
 
 async def test_the_example_ends_where_the_service_stays_away(
-    site: Site, fake: process.Fake, capsys: pytest.CaptureFixture[str]
+    site: rig.Questions, fake: process.Fake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     example = Proxied(site, fake)
     assert await example.main() == 1
@@ -314,9 +218,11 @@ async def test_the_example_ends_where_the_service_stays_away(
     assert "The answer cannot be read: the service has been away for 31.5 seconds (" in said.err
 
 
-async def test_the_example_says_what_the_service_refuses(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_example_says_what_the_service_refuses(
+    site: rig.Questions, capsys: pytest.CaptureFixture[str]
+) -> None:
     example = the_example()
-    async with over(site) as (_, http):
+    async with site.over() as (_, http):
         assert await asyncio.to_thread(example.main, str(http.base_url), "acme", "shop", "") == 1
     assert "The answer cannot be read: 422" in capsys.readouterr().err
     assert await asyncio.to_thread(example.main, f"http://127.0.0.1:{ports.free()}", "acme", "shop", "Why?") == 1
@@ -324,11 +230,11 @@ async def test_the_example_says_what_the_service_refuses(site: Site, capsys: pyt
 
 
 async def test_the_example_prints_the_answer_and_comes_back_by_itself(
-    site: Site, fake: process.Fake, capsys: pytest.CaptureFixture[str]
+    site: rig.Questions, fake: process.Fake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     example = the_example()
     question = "What is the operating voltage?"
-    async with over(site) as (_, http):
+    async with site.over() as (_, http):
         base = str(http.base_url)
         scripted(fake)
         assert await asyncio.to_thread(example.main, base, "acme", "shop", question) == 0
@@ -369,40 +275,30 @@ class Breaking(httpx.Client):
             yield answer
 
 
-async def test_a_reader_that_does_not_come_back_ends_the_question(
-    served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
-) -> None:
-    fake.set_script({rig.DECIDE: [{"fault": {"stall": {"gate": "never"}}}]})
-    async with served[0].agent.ask(asked(resume_seconds=0.5)) as events:
+async def test_a_reader_that_does_not_come_back_ends_the_question(kb_client: client.Client, fake: process.Fake) -> None:
+    fake.set_script({rig.DECIDE: [STALL]})
+    async with kb_client.agent.ask(asked(resume_seconds=0.5)) as events:
         stream = (await anext(events)).stream or ""
         await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="running"))
     await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="cancelled"))
-    async with served[0].agent.resume(scopes.SHOP, stream, after=1) as events:
+    async with kb_client.agent.resume(scopes.SHOP, stream, after=1) as events:
         late = [one async for one in events]
     assert ([one.type for one in late], late[-1].outcome) == (["error", "complete"], "cancelled")
 
 
 @pytest.mark.parametrize("where", ["here", "another process"])
 async def test_a_question_that_may_be_resumed_is_ended_at_once(
-    kb: world.ObservedState,
-    router: router_client.Client,
-    database: mongo.Database,
-    meters: metrics.Metrics,
-    served: tuple[client.Client, httpx.AsyncClient],
-    fake: process.Fake,
-    where: str,
+    new_site: NewSite, kb_client: client.Client, fake: process.Fake, where: str
 ) -> None:
-    fake.set_script({rig.DECIDE: [{"fault": {"stall": {"gate": "never"}}}]})
-    async with over(Site(kb, router, database, meters, "b")) as (other, _):
-        async with served[0].agent.ask(asked(resume_seconds=60)) as events:
+    fake.set_script({rig.DECIDE: [STALL]})
+    async with new_site("b").over() as (other, _):
+        async with kb_client.agent.ask(asked(resume_seconds=60)) as events:
             stream = (await anext(events)).stream or ""
             await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="running"))
             for viewer, name in ((scopes.BLOG, stream), (scopes.SHOP, "0" * 32), (scopes.SHOP, "a")):
-                with pytest.raises(client.Rejected) as caught:
-                    await other.agent.stop(viewer, name)
-                assert caught.value.code == "not_found"
+                assert (await rejected(other.agent.stop(viewer, name))).code == "not_found"
             assert fake.count(tag=rig.DECIDE, outcome="running") == 1
-            await (served[0] if where == "here" else other).agent.stop(scopes.SHOP, stream)
+            await (kb_client if where == "here" else other).agent.stop(scopes.SHOP, stream)
             rest = [one async for one in events]
         assert ([one.type for one in rest], rest[-1].outcome) == (["error", "complete"], "cancelled")
         await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="cancelled"))
@@ -412,10 +308,7 @@ async def test_a_question_that_may_be_resumed_is_ended_at_once(
             assert [one.outcome async for one in events] == [None, "cancelled"]
 
 
-async def test_a_conversation_remembers_in_its_scope_and_no_other(
-    served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
-) -> None:
-    kb_client, _ = served
+async def test_a_conversation_remembers_in_its_scope_and_no_other(kb_client: client.Client, fake: process.Fake) -> None:
     for viewer, known in ((scopes.SHOP, False), (scopes.SHOP, True), (scopes.BLOG, False)):
         scripted(fake)
         if viewer == scopes.BLOG:
@@ -427,11 +320,11 @@ async def test_a_conversation_remembers_in_its_scope_and_no_other(
 
 
 async def test_what_was_deleted_or_taken_away_is_in_no_later_prompt(
-    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+    kb: world.ObservedState, kb_client: client.Client, fake: process.Fake
 ) -> None:
     async def remembered(viewer: scope.Scope) -> bool:
         scripted(fake)
-        await answered(served[0], asked("The voltage?", viewer, conversation="talk-1"))
+        await answered(kb_client, asked("The voltage?", viewer, conversation="talk-1"))
         return SAID in fake.requests(tag=rig.DECIDE)[0]["body"]["messages"][1]["content"]
 
     assert [await remembered(scopes.SHOP) for _ in range(2)] == [False, True]
@@ -441,29 +334,29 @@ async def test_what_was_deleted_or_taken_away_is_in_no_later_prompt(
 
 
 async def test_a_turn_rests_on_what_the_turns_before_it_rest_on(
-    kb: world.ObservedState, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+    kb: world.ObservedState, kb_client: client.Client, fake: process.Fake
 ) -> None:
     for number in range(8):
         lease = f"The lease of office number {number} in Brno ends in May of the year."
         await kb.ingest(world.request(lease, urn=f"note::lease{number}", kind="note", title=f"Lease {number}"))
     scripted(fake)
-    await answered(served[0], asked("The voltage?", conversation="t"))
+    await answered(kb_client, asked("The voltage?", conversation="t"))
     fake.forget()
     leases = rig.decided("fast_vector_search", query="lease of the office in Brno ends in May")
     repeated = "The lease ends in May [1]. As said before, the operating voltage is 230 volts."
     fake.set_script({rig.DECIDE: [leases, WRITE], rig.ANSWER: [repeated]})
     question = "When does the lease of the office in Brno end, and what was said before?"
-    found = await answered(served[0], asked(question, conversation="t"))
+    found = await answered(kb_client, asked(question, conversation="t"))
     shown = {one["sourceUrn"] for event in found if event.type == "result" for one in event.objects or ()}
     assert "manual::pump" not in shown
     await kb.ingest(world.request("The pump has 400 volts now.", urn="manual::pump", kind="manual", title="Manual"))
     scripted(fake)
-    await answered(served[0], asked("And now?", conversation="t"))
+    await answered(kb_client, asked("And now?", conversation="t"))
     assert "230 volts" not in fake.requests(tag=rig.DECIDE)[0]["body"]["messages"][1]["content"]
 
 
 async def test_an_owner_has_so_many_conversations(
-    site: Site, database: mongo.Database, monkeypatch: pytest.MonkeyPatch
+    site: rig.Questions, database: mongo.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "MOST_NAMES", 2)
     talks = {}
@@ -478,47 +371,31 @@ async def test_an_owner_has_so_many_conversations(
 
 
 async def test_a_rule_that_keeps_a_source_back_keeps_the_conversation_back(
-    site: Site, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+    served: rig.Questions, fake: process.Fake
 ) -> None:
     scripted(fake)
-    await answered(served[0], asked(conversation="talk-1"))
-    content_ = "enforce: never-use-source secret::*"
-    await site.rules.put(
-        api.RuleDraft(
-            scope=scopes.SHOP, rule_key="r", rule_type=api.RuleType.SECURITY, rule_content=content_, created_by="jana"
-        )
-    )
+    await answered(served.client, asked(conversation="talk-1"))
+    await served.rules.put(test_enforce.draft("enforce: never-use-source secret::*", rule_type=api.RuleType.SECURITY))
     scripted(fake)
-    await answered(served[0], asked(conversation="talk-1"))
+    await answered(served.client, asked(conversation="talk-1"))
     assert "230" not in fake.requests(tag=rig.DECIDE)[0]["body"]["messages"][1]["content"]
 
 
-async def test_an_answer_that_a_person_has_to_approve_is_not_given(
-    site: Site, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
-) -> None:
-    await site.rules.put(
-        api.RuleDraft(
-            scope=scopes.ACME,
-            rule_key="r",
-            rule_type=api.RuleType.SECURITY,
-            rule_content="enforce: needs-approval",
-            created_by="j",
-        )
-    )
-    with pytest.raises(client.Rejected) as caught:
-        await answered(served[0], asked())
-    assert (caught.value.status, "PendingTask" in (caught.value.remedy or "")) == (403, True)
+async def test_an_answer_that_a_person_has_to_approve_is_not_given(served: rig.Questions, fake: process.Fake) -> None:
+    rule = test_enforce.draft("enforce: needs-approval", owner=scopes.ACME, rule_type=api.RuleType.SECURITY)
+    await served.rules.put(rule)
+    caught = await rejected(answered(served.client, asked()))
+    assert (caught.status, "PendingTask" in (caught.remedy or "")) == (403, True)
     assert fake.count(tag=rig.DECIDE) == 0
 
 
 async def test_an_erasure_takes_streams_and_conversations_and_they_do_not_come_back(
-    site: Site, database: mongo.Database, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+    served: rig.Questions, database: mongo.Database, fake: process.Fake
 ) -> None:
-    kb_client, _ = served
     scripted(fake)
-    await answered(kb_client, asked(conversation="talk-1", resume_seconds=60))
-    before = await site.conversations.open(scopes.SHOP, "talk-1")
-    recorder = await site.streams.open("c" * 32, scopes.SHOP)
+    await answered(served.client, asked(conversation="talk-1", resume_seconds=60))
+    before = await served.conversations.open(scopes.SHOP, "talk-1")
+    recorder = await served.streams.open("c" * 32, scopes.SHOP)
     assert len(before.turns) == 1
 
     async def left() -> list[int]:
@@ -526,20 +403,20 @@ async def test_an_erasure_takes_streams_and_conversations_and_they_do_not_come_b
         return [await database[name].count_documents({}) for name in names]
 
     await waiting.eventually(lambda: complete(database))
-    site.shut.replace([scopes.SHOP])
+    served.shut.replace([scopes.SHOP])
     with pytest.raises(client.Unavailable):
-        await answered(kb_client, asked(conversation="talk-1"))
-    assert not await site.conversations.add(scopes.SHOP, before, tree.Turn("q", "secret"))
+        await answered(served.client, asked(conversation="talk-1"))
+    assert not await served.conversations.add(scopes.SHOP, before, tree.Turn("q", "secret"))
     for one in holdings.of(database).values():
         await one.erase(scopes.SHOP)
     assert await left() == [0, 0, 0]
-    site.shut.replace([])
+    served.shut.replace([])
     # What began before the erasure writes nothing after it.
-    assert not await site.conversations.add(scopes.SHOP, before, tree.Turn("q", "secret"))
+    assert not await served.conversations.add(scopes.SHOP, before, tree.Turn("q", "secret"))
     late = [api.AgentEvent(id=1, type="token", content="secret")]
     assert await recorder.write(late, done=True) is store.Kept.GONE
     assert await left() == [0, 0, 0]
-    assert (await site.conversations.open(scopes.SHOP, "talk-1")).turns == ()
+    assert (await served.conversations.open(scopes.SHOP, "talk-1")).turns == ()
 
 
 async def complete(database: mongo.Database) -> bool:
@@ -603,26 +480,18 @@ async def test_a_turn_that_is_over_stays_so_and_one_that_was_shown_lasts_until_t
     assert await shown() == ["first", "second"]
 
 
-async def test_a_process_that_ends_writes_the_end_of_each_stream(
-    site: Site, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
-) -> None:
+async def test_a_process_that_ends_writes_the_end_of_each_stream(served: rig.Questions, fake: process.Fake) -> None:
     scripted(fake)
-    found = await answered(served[0], asked(resume_seconds=60))
-    await site.questions.close()
-    page = await site.streams.read(scopes.SHOP, found[0].stream or "", 0)
+    found = await answered(served.client, asked(resume_seconds=60))
+    await served.questions.close()
+    page = await served.streams.read(scopes.SHOP, found[0].stream or "", 0)
     assert (page.done, [one.id for one in page.events]) == (True, [one.id for one in found])
 
 
-async def test_only_so_many_questions_at_once(
-    kb: world.ObservedState,
-    router: router_client.Client,
-    database: mongo.Database,
-    meters: metrics.Metrics,
-    fake: process.Fake,
-) -> None:
-    fake.set_script({rig.DECIDE: [{"fault": {"stall": {"gate": "never"}}}] * 2})
-    one = Site(kb, router, database, meters, at_once=2)
-    async with over(one) as (kb_client, _), kb_client.agent.ask(asked()) as events:
+async def test_only_so_many_questions_at_once(new_site: NewSite, fake: process.Fake) -> None:
+    fake.set_script({rig.DECIDE: [STALL] * 2})
+    one = new_site(at_once=2)
+    async with one.over() as (kb_client, _), kb_client.agent.ask(asked()) as events:
         await anext(events)
         with pytest.raises(client.Unavailable) as caught:
             await answered(kb_client, asked())
@@ -633,14 +502,10 @@ async def test_only_so_many_questions_at_once(
 
 
 async def test_one_token_does_not_take_every_place_by_asking_in_several_scopes(
-    kb: world.ObservedState,
-    router: router_client.Client,
-    database: mongo.Database,
-    meters: metrics.Metrics,
-    fake: process.Fake,
+    new_site: NewSite, fake: process.Fake
 ) -> None:
-    fake.set_script({rig.DECIDE: [{"fault": {"stall": {"gate": "never"}}}] * 3})
-    one = Site(kb, router, database, meters, at_once=4)
+    fake.set_script({rig.DECIDE: [STALL] * 3})
+    one = new_site(at_once=4)
     try:
         for viewer in (scope.Scope(client_id=""), scopes.SHOP):
             await one.questions.ask(asked(viewer=viewer), Priority.P1, who="gateway")
@@ -654,17 +519,11 @@ async def test_one_token_does_not_take_every_place_by_asking_in_several_scopes(
         await one.questions.close()
 
 
-async def test_a_question_has_its_time(
-    kb: world.ObservedState,
-    router: router_client.Client,
-    database: mongo.Database,
-    meters: metrics.Metrics,
-    fake: process.Fake,
-) -> None:
+async def test_a_question_has_its_time(new_site: NewSite, fake: process.Fake) -> None:
     # On a slow machine the first of these times may be over before the model is asked.
     for name, seconds in {"a": 0.3, "b": 3, "c": 30}.items():
-        fake.set_script({rig.DECIDE: [{"fault": {"stall": {"gate": "never"}}}]})
-        async with over(Site(kb, router, database, meters, name, seconds=seconds)) as (kb_client, _):
+        fake.set_script({rig.DECIDE: [STALL]})
+        async with new_site(name, seconds=seconds).over() as (kb_client, _):
             found = await answered(kb_client, asked())
             assert ([one.type for one in found][1:], found[-1].outcome) == (["error", "complete"], "failed")
             if fake.count(tag=rig.DECIDE):
@@ -673,16 +532,14 @@ async def test_a_question_has_its_time(
     raise AssertionError("the model was never asked")
 
 
-async def test_a_token_asks_in_its_scope_alone(site: Site, tmp_path: Path, fake: process.Fake) -> None:
-    path = tmp_path / "tokens.yaml"
-    path.write_text(json.dumps(tokens.TOKENS))
-    gate = access.Gate(grants.Book(path), rates.Rates(0, 1), lambda: 0.0, None, None)
+async def test_a_token_asks_in_its_scope_alone(site: rig.Questions, tmp_path: Path, fake: process.Fake) -> None:
+    gate = callers.gate(callers.write(tmp_path))
     assert not runtoken.is_run_token("operator-token")
-    async with over(site, gate) as (_, http):
+    async with site.over(gate) as (_, http):
         body = asked().model_dump(mode="json", by_alias=True, exclude_none=True)
         assert (await http.post("/api/v1/agentic_search", json=body)).status_code == 401
         assert fake.count(tag=rig.DECIDE) == 0
-        token = {"Authorization": "Bearer shop-token"}
+        token = callers.bearer("shop-token")
         for where in ({"clientId": "other"}, {"clientId": "acme", "projectId": "blog"}, {"clientId": "acme"}):
             asked_ = await http.post("/api/v1/agentic_search", json=body | {"scope": where}, headers=token)
             back = await http.get(f"/api/v1/agentic_search/{'0' * 32}", params=where, headers=token)
@@ -695,23 +552,21 @@ async def test_a_token_asks_in_its_scope_alone(site: Site, tmp_path: Path, fake:
 
 
 async def test_streams_conversations_and_passages_are_those_of_the_principals(
-    kb: world.ObservedState, site: Site, tmp_path: Path, fake: process.Fake
+    kb: world.ObservedState, site: rig.Questions, tmp_path: Path, fake: process.Fake
 ) -> None:
     await kb.ingest(
         world.request("The operating voltage of the secret pump is 999 volts.", urn="manual::secret", title="Secret")
         .model_copy(update={"access": accesses.restricted(["user:jana"])})
     )  # fmt: skip
-    path = tmp_path / "tokens.yaml"
     named = [
-        {"name": who, "sha256": tokens.digest(f"{who}-token"), "scopes": [{"clientId": "acme"}], "principals": [user]}
+        {"name": who, "sha256": callers.digest(f"{who}-token"), "scopes": [{"clientId": "acme"}], "principals": [user]}
         for who, user in (("jana", "user:jana"), ("petr", "user:petr"))
     ]
-    path.write_text(json.dumps({"tokens": named}))
-    gate = access.Gate(grants.Book(path), rates.Rates(0, 1), lambda: 0.0, None, None)
+    gate = callers.gate(callers.write(tmp_path, *named))
     body = asked(conversation="talk-1", resume_seconds=60).model_dump(mode="json", by_alias=True, exclude_none=True)
     where = {"clientId": "acme", "projectId": "shop"}
-    jana, petr = ({"Authorization": f"Bearer {who}-token"} for who in ("jana", "petr"))
-    async with over(site, gate) as (_, http):
+    jana, petr = (callers.bearer(f"{who}-token") for who in ("jana", "petr"))
+    async with site.over(gate) as (_, http):
         scripted(fake)
         first = await http.post("/api/v1/agentic_search", json=body, headers=jana)
         assert ("999 volts" in first.text, first.status_code) == (True, 200)
@@ -726,7 +581,7 @@ async def test_streams_conversations_and_passages_are_those_of_the_principals(
             assert (f"Answer: {SAID}" in said, "999 volts" in again.text) == (known, known)
 
 
-async def test_a_stream_that_is_not_read_to_its_end_is_closed(site: Site, fake: process.Fake) -> None:
+async def test_a_stream_that_is_not_read_to_its_end_is_closed(site: rig.Questions, fake: process.Fake) -> None:
     scripted(fake)
     found = await site.questions.ask(asked(), Priority.P1)
     async with aclosing(found.follow()) as events:

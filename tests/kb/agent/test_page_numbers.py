@@ -1,4 +1,4 @@
-"""Pages of text PDFs in answers: real files, MongoDB, Weaviate and Tika; what the model writes is scripted."""
+"""Pages of passages: which one is meant by words or a quotation, and those of text PDFs in answers on real stores."""
 
 from __future__ import annotations
 
@@ -9,20 +9,65 @@ import pytest
 
 from crds import scope
 from crds.priority import Priority
-from kb import api, errors, metrics
+from kb import api, errors, metrics, paging
 from kb.agent import answering, environment, relating, retrieving, tree
+from kb.agent import places as passages
 from kb.queue import job
 from kb.retrieve import search
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import memory, scopes
 from tests.kb.agent import rig
-from tests.kb.agent.test_orchestrator import WRITE
+from tests.kb.agent.rig import WRITE
 from tests.kb.files import making as files
 from tests.kb.visual import conftest as visual
 from tests.kb.visual import place as places
 
-pytestmark = pytest.mark.services
+TEXT = (
+    "Das Büro in Brünn.\n\nDas Überdruckventil öffnet\nbei neun bar.\n\n"
+    "压力阀在九巴时打开。 Čerpadla\u00a0běží celý rok."
+)
+STARTS = tuple((TEXT.index(word), page) for word, page in (("Das B", 4), ("Das Ü", 5), ("压", 7)))
+
+
+@pytest.mark.parametrize(
+    ("question", "page"),
+    [
+        ("Bei wie viel bar öffnet das Überdruckventil?", 5),
+        ("压力阀", 7),
+        ("Kdy běžela čerpadla?", 7),
+        ("Brünn", 4),
+        ("nothing of it", 4),
+        ("the of", 4),
+    ],
+)
+def test_the_page_with_most_of_a_question(question: str, page: int) -> None:
+    assert passages.best(TEXT, STARTS, question) == page
+
+
+@pytest.mark.parametrize(
+    ("quotation", "page"),
+    [
+        ("das überdruckventil öffnet bei neun bar", 5),
+        ("Brünn. Das Überdruckventil", 4),
+        ("bar. 压力阀在九巴时打开", 5),
+        ("压力阀在九巴时打开", 7),
+        ("Čerpadla běží celý rok.", 7),
+        ("it is not there", None),
+    ],
+)
+def test_the_page_on_which_a_quotation_begins(quotation: str, page: int | None) -> None:
+    assert passages.of_quotation(TEXT, STARTS, quotation) == page
+
+
+def test_what_is_on_no_page_has_no_number() -> None:
+    attached = paging.of([*STARTS, (TEXT.index("Čerpadla"), 0)])
+    assert passages.best(TEXT, attached, "čerpadla běží") is None
+    assert passages.of_quotation(TEXT, attached, "Čerpadla běží celý rok") is None
+    assert passages.of_quotation(TEXT, ((30, 2),), "Das Büro in Brünn") is None
+    assert (passages.best(TEXT, (), "Brünn"), passages.of_quotation(TEXT, (), "Das Büro in Brünn")) == (None, None)
+
+
 URN = "file::plant"
 QUESTION = "At how many bar does the pressure valve open?"
 FILLER = [f"This line number {n} says nothing about any of it and fills the page with words." for n in range(12)]
@@ -63,6 +108,7 @@ async def searched(place: places.Place, query: str) -> environment.Result:
     return found
 
 
+@pytest.mark.services
 async def test_a_passage_of_a_text_pdf_names_its_page(place: places.Place) -> None:
     await place.client.learning.file(scopes.SHOP, PLANT, filename="Pump manual", source_urn=URN)
     for query, page in (("pressure valve opens at nine bar", 3), ("lease of the office", 1)):
@@ -74,6 +120,7 @@ async def test_a_passage_of_a_text_pdf_names_its_page(place: places.Place) -> No
     assert "[1] | Pump manual | file::plant | 1-3" in shown.to_llm_context()
 
 
+@pytest.mark.services
 async def test_a_quotation_of_words_that_line_ends_have_cut_has_its_page_and_rectangles(
     place: places.Place, ask: Ask
 ) -> None:
@@ -87,6 +134,7 @@ async def test_a_quotation_of_words_that_line_ends_have_cut_has_its_page_and_rec
     assert (cited.page, len(cited.rectangles or [])) == (2, 3)
 
 
+@pytest.mark.services
 async def test_a_citation_has_the_page_and_the_rectangles_of_what_it_quotes(place: places.Place, ask: Ask) -> None:
     await place.choose(scopes.ACME, "All")
     await place.client.learning.file(scopes.SHOP, PLANT, filename="plant.pdf", source_urn=URN)
@@ -109,6 +157,7 @@ async def test_a_citation_has_the_page_and_the_rectangles_of_what_it_quotes(plac
     assert (cited.page, cited.quotes, cited.rectangles) == (3, [], []), "the page that has most of what was asked for"
 
 
+@pytest.mark.services
 async def test_without_kept_pages_there_is_the_number_alone(place: places.Place, ask: Ask) -> None:
     await place.client.learning.file(scopes.SHOP, PLANT, filename="plant.pdf", source_urn=URN)
     said = '"The pressure valve opens at nine bar" [1].'
@@ -117,6 +166,7 @@ async def test_without_kept_pages_there_is_the_number_alone(place: places.Place,
         assert (cited.page, cited.page_id, cited.rectangles, cited.image) == (3, "", [], None)
 
 
+@pytest.mark.services
 async def test_who_sees_no_page_gets_its_number_alone(place: places.Place, ask: Ask) -> None:
     await place.choose(scopes.ACME, "All")
     await place.client.learning.file(scopes.SHOP, PLANT, filename="plant.pdf", source_urn=URN)
@@ -130,6 +180,7 @@ async def test_who_sees_no_page_gets_its_number_alone(place: places.Place, ask: 
     assert (cited.page, cited.page_id, cited.rectangles) == (2, "", [])
 
 
+@pytest.mark.services
 async def test_a_passage_that_stands_elsewhere_since_it_was_found_has_no_image(place: places.Place) -> None:
     async def stored(raw: bytes) -> str:
         reply = await place.client.learning.file(scopes.SHOP, raw, filename="plant.pdf", source_urn=URN)
@@ -159,6 +210,7 @@ async def test_a_passage_that_stands_elsewhere_since_it_was_found_has_no_image(p
     assert await located() == [False, False]
 
 
+@pytest.mark.services
 async def test_an_attachment_and_another_language(place: places.Place) -> None:
     said = "Das Überdruckventil öffnet bei neun bar"
     escaped = "".join(one if one.isascii() else f"\\{ord(one):03o}" for one in said)
@@ -176,6 +228,7 @@ async def test_an_attachment_and_another_language(place: places.Place) -> None:
     assert said in found.objects[0]["text"]
 
 
+@pytest.mark.services
 async def test_a_sentence_that_proves_a_relationship_names_its_page(
     place: places.Place, router: router_client.Client, meters: metrics.Metrics, fake: process.Fake
 ) -> None:
@@ -199,6 +252,7 @@ async def test_a_sentence_that_proves_a_relationship_names_its_page(
     assert (cited.page, cited.quotes, [one.text for one in cited.rectangles]) == (2, [said], [said])
 
 
+@pytest.mark.services
 async def test_relationships_are_given_where_their_pages_are_away(place: places.Place) -> None:
     class Away(memory.Vectors):
         async def chunks(self, *given: Any, **more: Any) -> Any:
@@ -206,12 +260,13 @@ async def test_relationships_are_given_where_their_pages_are_away(place: places.
 
     await place.client.learning.file(scopes.SHOP, files.docx("jira:JERV-123|AFFECTS|file:UserService.kt"))
     tool = relating.GraphExploreTool(place.kb.graph, Away(), place.kb.aliases)
-    status, found = [one async for one in tool(rig.asked("?"), {"node": "jira:JERV-123"})]
+    status, *found = await rig.given(tool, rig.asked("?"), node="jira:JERV-123")
     assert isinstance(status, tree.Status)
     assert status.message.startswith("The pages of these sentences are not known: ")
-    assert isinstance(found, environment.Result)
+    assert rig.result(found)
 
 
+@pytest.mark.services
 async def test_what_has_no_pages_has_no_page(place: places.Place) -> None:
     for raw, name in (
         (files.docx("The pressure valve opens at nine bar"), "a.docx"),
@@ -224,6 +279,7 @@ async def test_what_has_no_pages_has_no_page(place: places.Place) -> None:
     assert "page" not in found.message
 
 
+@pytest.mark.services
 async def test_pages_stay_with_the_chunks_when_models_have_read_them(place: places.Place) -> None:
     reply = await place.client.learning.file(scopes.SHOP, PLANT, filename="plant.pdf", source_urn=URN)
     [chunk_id] = reply.chunk_ids

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,12 +14,10 @@ from kb.agent import environment, relating, retrieving, tree
 from kb.code import analyst, asking, book
 from kb.retrieve import search
 from kb.vectors import weaviate
-from router import client as router_client
-from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.agent import rig
-from tests.kb.agent.test_orchestrator import MANUAL, SAID, SEARCH, WRITE, rule
+from tests.kb.agent.rig import MANUAL, SAID, SEARCH, WRITE, error, given, result, rule
 from tests.kb.aliases import memory as aliases_memory
 from tests.kb.ingest import trees
 
@@ -30,37 +26,22 @@ pytestmark = pytest.mark.services
 
 @pytest.fixture
 async def kb(
-    tmp_path: Path,
-    router: router_client.Client,
-    clock: clocks.Clock,
-    meters: metrics.Metrics,
-    weaviate_store: weaviate.Store,
+    open_world: world.Open, weaviate_store: weaviate.Store, clock: clocks.Clock
 ) -> AsyncIterator[world.ObservedState]:
-    names = aliases_memory.Registry(clock)
-    async with world.opened(tmp_path, router, clock, meters, weaviate_store, memory.Content(), names) as made:
-        yield made
-
-
-async def given(tool: tree.Tool, data: tree.TreeData, **inputs: Any) -> list[tree.Given]:
-    found = [one async for one in tool(data, inputs)]
-    for one in found:
-        if isinstance(one, environment.Result):
-            data.environment.add(tool.name, one)
-    return found
+    async with open_world(vector=weaviate_store, aliases=aliases_memory.Registry(clock)) as opened:
+        yield opened
 
 
 def data(viewer: scope.Scope = scopes.SHOP, rules: Sequence[api.Rule] = ()) -> tree.TreeData:
     return rig.asked("a question", viewer, rules)
 
 
-async def test_passages_of_the_scope_and_not_of_another(
-    kb: world.ObservedState, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
-) -> None:
+async def test_passages_of_the_scope_and_not_of_another(desk: rig.Desk) -> None:
+    kb = desk.kb
     await kb.ingest(world.request(MANUAL, urn="manual::pump", kind="manual", title="Pump manual"))
     await kb.ingest(world.request("The voltage is a secret.", urn="note::s", owner=scopes.BLOG, title="Other"))
     tool = retrieving.FastVectorSearchTool(kb.finder(search.Breadth()))
-    [found] = await given(tool, data(), query="operating voltage")
-    assert isinstance(found, environment.Result)
+    found = result(await given(tool, data(), query="operating voltage"))
     assert [one["sourceUrn"] for one in found.objects] == ["manual::pump"]
     assert (found.name, found.payload_type) == ("text_results", "chunks")
     assert found.message == "Found 1 text chunks matching 'operating voltage'. Top result from Pump manual."
@@ -68,26 +49,21 @@ async def test_passages_of_the_scope_and_not_of_another(
     assert none == environment.Error(
         "No text results for: operating voltage", True, "Try broader search terms or another tool."
     )
-    [kept] = await given(tool, data(rules=[rule("enforce: never-use-kind manual")]), query="operating voltage")
-    assert isinstance(kept, environment.Error)
-    fake.set_script({rig.DECIDE: [SEARCH, WRITE], rig.ANSWER: [SAID]})
-    events = await rig.events(rig.agent(rig.tools(kb, router), router, meters), data())
-    assert events[-1].outcome == "answered"
+    assert error(await given(tool, data(rules=[rule("enforce: never-use-kind manual")]), query="operating voltage"))
+    desk.script([SEARCH, WRITE], SAID)
+    assert (await desk.ask(data()))[-1].outcome == "answered"
 
 
 async def test_relationships_with_the_sentences_that_prove_them(kb: world.ObservedState) -> None:
     await kb.ingest(world.request())
     tool = relating.GraphExploreTool(kb.graph, kb.vectors, kb.aliases)
-    [found] = await given(tool, data(), node="jira:JERV-123")
-    assert isinstance(found, environment.Result)
+    found = result(await given(tool, data(), node="jira:JERV-123"))
     assert found.payload_type == "relationships"
     said = next(one for one in found.objects if "JERV-123|AFFECTS|file:UserService.kt" in one["text"])
     assert (said["type"], said["sourceUrn"], said["chunkId"] != "") == ("affects", "email::<m1@acme.com>", True)
-    named = await given(tool, data(), node="userservice", hops=2)
-    assert isinstance(named[0], environment.Result)
-    assert isinstance((await given(tool, data(scopes.OTHER), node="jira:JERV-123"))[0], environment.Error)
-    hidden = data(rules=[rule("enforce: never-use-source email::*")])
-    assert isinstance((await given(tool, hidden, node="jira:JERV-123"))[0], environment.Error)
+    assert isinstance((await given(tool, data(), node="userservice", hops=2))[0], environment.Result)
+    for hidden in (data(scopes.OTHER), data(rules=[rule("enforce: never-use-source email::*")])):
+        assert isinstance((await given(tool, hidden, node="jira:JERV-123"))[0], environment.Error)
 
 
 async def test_code_is_searched_where_it_is_known(
@@ -105,17 +81,13 @@ async def test_code_is_searched_where_it_is_known(
         assert await tool.is_tool_available(shop)
         assert not await tool.is_tool_available(data(scopes.OTHER))
         assert not await tool.is_tool_available(data(rules=[rule("enforce: never-use-tool code_callers")]))
-        [found] = await given(tool, shop, kind="callers", text="side")
-        assert isinstance(found, environment.Result)
-        [call] = found.objects
+        [call] = result(await given(tool, shop, kind="callers", text="side")).objects
         assert call["text"] == "app.square.Square.area calls app.square.side at app/square.py:6"
         assert call["sourceUrn"] == "git_file::acme/shop@main:app/square.py"
         assert call["ref"] == 1
-        [where] = await given(tool, shop, text="the area of a Shape is wrong")
-        assert isinstance(where, environment.Result)
+        where = result(await given(tool, shop, text="the area of a Shape is wrong"))
         assert "app/shape.py" in {one["path"] for one in where.objects}
-        [impact] = await given(tool, shop, kind="impact", text="Shape.area")
-        assert isinstance(impact, environment.Result)
+        impact = result(await given(tool, shop, kind="impact", text="Shape.area"))
         assert "overrides" in impact.objects[0]["text"]
         with pytest.raises(errors.NotFound):
             await given(tool, shop, kind="callers", text="no_such_function")
@@ -140,6 +112,5 @@ async def test_the_rules_are_shown_without_addresses() -> None:
     held = data(user, [rule("Be kind.")])
     assert (len(held.rules), await tool.is_tool_available(held)) == (1, False)
     assert await tool.is_tool_available(shown)
-    [found] = await given(tool, shown)
-    assert isinstance(found, environment.Result)
+    found = result(await given(tool, shown))
     assert (found.payload_type, found.objects[0]["text"]) == ("rules", "Be kind.")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,9 +13,8 @@ import pytest
 from crds import access as accesses
 from crds import scope
 from crds.priority import Priority
-from kb import api, client, errors, metrics, mongo
-from kb.agent import answering, environment, running, seeing, store, tree, voice
-from kb.erasure import closed
+from kb import api, errors, metrics, mongo
+from kb.agent import answering, environment, seeing, tree, voice
 from kb.files import image
 from kb.rules import mongo as rules_mongo
 from kb.vectors import store as vectors
@@ -25,8 +23,10 @@ from tests import waiting
 from tests.fakes.ollama import process
 from tests.kb import scopes
 from tests.kb.agent import rig
-from tests.kb.agent.test_orchestrator import WRITE, rule
+from tests.kb.agent.rig import STALL, WRITE, error, result, rule
 from tests.kb.files import making as files
+from tests.kb.http.callers import rejected
+from tests.kb.rules import test_enforce
 from tests.kb.visual import conftest as visual
 from tests.kb.visual import place as places
 
@@ -49,6 +49,8 @@ SCAN = scan("Turbine blades and gaskets", "Pressure valve at nine bar")
 TEXT = files.pages(places.lines("The pressure valve opens at nine bar"), places.lines("The lease ends in May"))
 SEARCH = rig.decided("colqwen_visual_search", "It is a drawing", query="pressure valve")
 LOOK = rig.decided("visual_interpretation", "The page has to be looked at")
+BUSY = {"fault": {"status": {"code": 503}}}
+OPENS = "It opens at nine bar [1]."
 SEEN = "A drawing of a turbine. The valve V-7 opens at 9 bar."
 
 
@@ -64,9 +66,11 @@ class Desk:
         self.place, self.rules = place, rules_mongo.Rules(database, place.kb.clock)
         self._router, self._meters = router, meters
         self.find = seeing.ColQwenSearchTool(place.search)
-        self.look = seeing.VisualInterpretationTool(
-            place.search, lambda sizes: self.vision(), self.rules, partial(vectors.text, place.kb.vectors)
-        )
+        self.look = self.looking(lambda sizes: self.vision())
+
+    def looking(self, model: Callable[[Any], voice.Voice]) -> seeing.VisualInterpretationTool:
+        text = partial(vectors.text, self.place.kb.vectors)
+        return seeing.VisualInterpretationTool(self.place.search, model, self.rules, text)
 
     def vision(self, model: str = VISION) -> voice.Voice:
         return voice.Voice(self._router, model, rig.no_pause, setting="models.vision")
@@ -90,15 +94,20 @@ def desk(place: places.Place, router: router_client.Client, database: mongo.Data
 
 
 async def given(tool: tree.Tool, data: tree.TreeData, **inputs: Any) -> list[tree.Given]:
-    found = [one async for one in tool(data, inputs)]
-    for one in found:
-        if isinstance(one, environment.Result):
-            data.environment.add(tool.name, one)
-    return [one for one in found if not isinstance(one, tree.Status)]
+    return [one for one in await rig.given(tool, data, **inputs) if not isinstance(one, tree.Status)]
 
 
 def data(viewer: scope.Scope = scopes.SHOP, rules: Sequence[api.Rule] = ()) -> tree.TreeData:
     return rig.asked("What opens at nine bar?", viewer, rules)
+
+
+async def searched(desk: Desk, raw: bytes = b"") -> tree.TreeData:
+    """A question for which pages were found, of this file if there is one."""
+    if raw:
+        await desk.send(raw)
+    asked = data()
+    await given(desk.find, asked, query="pressure valve")
+    return asked
 
 
 async def test_pages_are_searched_looked_at_and_cited(desk: Desk, fake: process.Fake) -> None:
@@ -122,8 +131,7 @@ async def test_pages_are_searched_looked_at_and_cited(desk: Desk, fake: process.
     )  # fmt: skip
     [interpreted] = seen.objects or []
     assert (interpreted["ref"], interpreted["page"], interpreted["interpretation"]) == (2, 1, SEEN)
-    assert seen.metadata is not None
-    assert (seen.metadata["source"], seen.metadata["summary"]) == (VISION, SEEN)
+    assert [(seen.metadata or {})[name] for name in ("source", "summary")] == [VISION, SEEN]
 
     # The look at the page is a call, as decisions and the answer are.
     assert [one.calls for one in found if one.type in ("decision", "complete")] == [1, 2, 4, 5]
@@ -216,8 +224,7 @@ async def test_without_pages_in_the_scope_there_is_no_such_tool(desk: Desk) -> N
     # It looks at no labels; the search does.
     asked = data(jana)
     assert await desk.find.is_tool_available(asked)
-    [none] = await given(desk.find, asked, query="pressure valve")
-    assert isinstance(none, environment.Error)
+    assert error(await given(desk.find, asked, query="pressure valve"))
     assert not await desk.look.is_tool_available(asked)
 
 
@@ -239,12 +246,6 @@ async def test_pages_that_a_rule_keeps_back_are_not_found(desk: Desk, line: str,
     assert isinstance(found, environment.Result) is sees
 
 
-async def lay_down(desk: Desk, owner: scope.Scope, line: str) -> None:
-    await desk.rules.put(
-        api.RuleDraft(scope=owner, rule_key="r", rule_type=api.RuleType.CUSTOM, rule_content=line, created_by="jana")
-    )
-
-
 async def seen_by_the_model(desk: Desk, fake: process.Fake, asked: tree.TreeData) -> list[tree.Given]:
     fake.forget()
     fake.set_script({seeing.INTERPRET: [SEEN] * 4})
@@ -264,9 +265,8 @@ async def test_what_rules_keep_from_vision_models_is_not_sent(desk: Desk, fake: 
     await desk.send(TEXT)
     for asked in (data(rules=[rule(line)]), data(scopes.TILL)):
         if asked.viewer == scopes.TILL:
-            await lay_down(desk, scopes.SHOP, line)
-        [refused] = await seen_by_the_model(desk, fake, asked)
-        assert isinstance(refused, environment.Error)
+            await desk.rules.put(test_enforce.draft(line, rule_type=api.RuleType.CUSTOM))
+        refused = error(await seen_by_the_model(desk, fake, asked))
         assert (refused.recoverable, refused.passing) == (True, False)
         assert "keeps it from vision models" in refused.message
         assert refused.suggestion
@@ -290,21 +290,12 @@ async def test_a_page_that_is_gone_or_hidden_meanwhile_is_not_sent(desk: Desk, f
     assert "no such page" in problem.message
     assert problem.recoverable
     assert fake.count(tag=seeing.INTERPRET) == 1
-    with pytest.raises(client.Rejected) as caught:
-        await desk.place.client.pages.image(scopes.BLOG, result.objects[0]["pageId"])
-    assert caught.value.code == "not_found"
+    assert (await rejected(desk.place.client.pages.image(scopes.BLOG, result.objects[0]["pageId"]))).code == "not_found"
 
 
 async def test_a_vision_model_that_is_away_ends_the_call_and_not_the_search(desk: Desk, fake: process.Fake) -> None:
     await desk.send(TEXT)
-    busy = {"fault": {"status": {"code": 503}}}
-    fake.set_script(
-        {
-            rig.DECIDE: [SEARCH, LOOK, WRITE],
-            seeing.INTERPRET: [busy] * 3,
-            rig.ANSWER: ["It opens at nine bar [1]."],
-        }
-    )
+    fake.set_script({rig.DECIDE: [SEARCH, LOOK, WRITE], seeing.INTERPRET: [BUSY] * 3, rig.ANSWER: [OPENS]})
     found = await desk.ask(data())
     [failed] = [one for one in found if one.type == "error"]
     assert failed.recoverable
@@ -316,14 +307,8 @@ async def test_a_vision_model_that_is_away_ends_the_call_and_not_the_search(desk
 
 async def test_the_other_page_is_looked_at_when_the_vision_model_is_back(desk: Desk, fake: process.Fake) -> None:
     await desk.send(TEXT)
-    busy = {"fault": {"status": {"code": 503}}}
-    fake.set_script(
-        {
-            rig.DECIDE: [SEARCH, LOOK, LOOK, WRITE],
-            seeing.INTERPRET: [*[busy] * 3, SEEN],
-            rig.ANSWER: ["It opens at nine bar [1]."],
-        }
-    )
+    seen_later = [BUSY, BUSY, BUSY, SEEN]
+    fake.set_script({rig.DECIDE: [SEARCH, LOOK, LOOK, WRITE], seeing.INTERPRET: seen_later, rig.ANSWER: [OPENS]})
     found = await desk.ask(data())
     [seen] = [one for one in found if one.payload_type == "interpretations"]
     assert [one["page"] for one in seen.objects or ()] == [2]
@@ -335,36 +320,21 @@ async def test_the_second_page_is_not_looked_at_with_tokens_that_the_first_has_t
     await desk.send(TEXT)
     fake.set_script({seeing.INTERPRET: [SEEN] * 2})
     asked = data()
-    [pages] = await given(desk.find, asked, query="pressure valve")
-    assert isinstance(pages, environment.Result)
-    assert len(pages.objects) == 2
+    assert len(result(await given(desk.find, asked, query="pressure valve")).objects) == 2
     asked.most_tokens = asked.tokens + 1
-    [seen] = await given(desk.look, asked)
-    assert isinstance(seen, environment.Result)
+    seen = result(await given(desk.look, asked))
     assert (len(seen.objects), fake.count(tag=seeing.INTERPRET)) == (1, 1)
 
 
 async def test_an_unknown_model_and_an_empty_answer_are_errors_that_name_what_to_do(
     desk: Desk, fake: process.Fake
 ) -> None:
-    await desk.send(SCAN)
-    asked = data()
-    await given(desk.find, asked, query="pressure valve")
+    asked = await searched(desk, SCAN)
     fake.set_script({seeing.INTERPRET: ["  "]})
-    [empty] = await given(desk.look, asked)
-    assert isinstance(empty, environment.Error)
-    assert "said nothing" in empty.message
-    asked = data()
-    await given(desk.find, asked, query="pressure valve")
-    unknown = seeing.VisualInterpretationTool(
-        desk.place.search,
-        lambda sizes: desk.vision("none:1b"),
-        desk.rules,
-        partial(vectors.text, desk.place.kb.vectors),
-    )
-    [missing] = await given(unknown, asked)
-    assert isinstance(missing, environment.Error)
-    assert "none:1b" in missing.message
+    assert "said nothing" in error(await given(desk.look, asked)).message
+    asked = await searched(desk)
+    unknown = desk.looking(lambda sizes: desk.vision("none:1b"))
+    assert "none:1b" in error(await given(unknown, asked)).message
 
 
 async def test_an_index_that_is_away_ends_the_call_and_not_the_search(desk: Desk, fake: process.Fake) -> None:
@@ -387,13 +357,9 @@ async def test_an_index_that_is_away_ends_the_call_and_not_the_search(desk: Desk
 async def test_a_picture_that_is_too_large_is_not_sent(
     desk: Desk, fake: process.Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await desk.send(SCAN)
-    asked = data()
-    await given(desk.find, asked, query="pressure valve")
+    asked = await searched(desk, SCAN)
     monkeypatch.setattr(seeing, "_MOST_BYTES", 100)
-    [failed] = await given(desk.look, asked)
-    assert isinstance(failed, environment.Error)
-    assert "at most 100 are sent" in failed.message
+    assert "at most 100 are sent" in error(await given(desk.look, asked)).message
     assert fake.count(tag=seeing.INTERPRET) == 0
 
 
@@ -420,21 +386,15 @@ async def test_a_rule_against_words_holds_for_what_was_seen(desk: Desk, fake: pr
     found = await desk.ask(data(rules=[rule("enforce: never-say valve V-7")]))
     [seen] = [one for one in found if one.payload_type == "interpretations"]
     assert seen.objects == []
-    assert seen.metadata is not None
-    assert seen.metadata["summary"] == "A hard rule keeps this text back."
+    assert (seen.metadata or {})["summary"] == "A hard rule keeps this text back."
     assert "V-7" not in str([one.model_dump() for one in found])
 
 
 async def test_after_another_search_the_same_call_is_made_again(desk: Desk, fake: process.Fake) -> None:
     await desk.send(files.pages(*(places.lines(f"Pressure valve number {word}") for word in ("one", "two", "three"))))
     again = rig.decided("colqwen_visual_search", "Another one", query="number three")
-    fake.set_script(
-        {
-            rig.DECIDE: [SEARCH, LOOK, again, LOOK, WRITE],
-            seeing.INTERPRET: ["First.", "Second.", "Third."],
-            rig.ANSWER: ["It is there [1]."],
-        }
-    )
+    looks = ["First.", "Second.", "Third."]
+    fake.set_script({rig.DECIDE: [SEARCH, LOOK, again, LOOK, WRITE], seeing.INTERPRET: looks, rig.ANSWER: [OPENS]})
     found = await desk.ask(data())
     assert [one.tool for one in found if one.type == "decision"] == [
         "colqwen_visual_search", "visual_interpretation", "colqwen_visual_search", "visual_interpretation",
@@ -447,10 +407,8 @@ async def test_after_another_search_the_same_call_is_made_again(desk: Desk, fake
 
 
 async def test_hanging_up_cancels_the_call_of_the_vision_model(desk: Desk, fake: process.Fake) -> None:
-    await desk.send(SCAN)
-    asked = data()
-    await given(desk.find, asked, query="pressure valve")
-    fake.set_script({seeing.INTERPRET: [{"fault": {"stall": {"gate": "never"}}}]})
+    asked = await searched(desk, SCAN)
+    fake.set_script({seeing.INTERPRET: [STALL]})
     work = asyncio.create_task(given(desk.look, asked))
 
     async def in_state(outcome: str) -> bool:
@@ -468,20 +426,8 @@ async def test_a_turn_rests_on_its_pages(
 ) -> None:
     """A conversation forgets what was said of a page that is gone."""
     await desk.send(SCAN)
-    numbers = iter(range(100))
-    shut, life = closed.Closed(), timedelta(minutes=10)
-
-    def clock() -> datetime:
-        return datetime.now(UTC)
-
-    def fresh_id() -> str:
-        return f"{next(numbers):032x}"
-
-    questions = running.Questions(
-        rig.agent(desk.tools(), router, meters), desk.rules, store.Streams(database, clock, shut, life=life),
-        store.Conversations(database, clock, shut, fresh_id, life=life), meters, clock, fresh_id, asyncio.sleep,
-        desk.place.kb.graph.committed, pages=desk.place.search.visible,
-    )  # fmt: skip
+    agent, seen = rig.agent(desk.tools(), router, meters), desk.place.search.visible
+    questions = rig.Questions(agent, database, meters, desk.place.kb.graph.committed, pages=seen).questions
 
     async def remembered() -> bool:
         fake.forget()
@@ -502,15 +448,12 @@ async def test_the_labels_of_a_document_hold_for_its_pages(desk: Desk, fake: pro
     assert accesses.METADATA
     jana = scope.Viewer(**scopes.SHOP.model_dump(), principals=("user:jana",))
     asked = data()
-    [found] = await given(desk.find, asked, query="pressure valve")
-    assert isinstance(found, environment.Result)
-    page_id = found.objects[0]["pageId"]
+    page_id = result(await given(desk.find, asked, query="pressure valve")).objects[0]["pageId"]
     assert await desk.place.search.visible(scopes.SHOP, [page_id]) == {page_id}
     assert await desk.place.search.visible(jana, [page_id]) == set()
     with pytest.raises(errors.NotFound):
         await desk.place.search.image(jana, page_id)
     # Found by another, it is looked up again for who asks.
     asked.viewer = jana
-    [refused] = await given(desk.look, asked)
-    assert isinstance(refused, environment.Error)
+    assert error(await given(desk.look, asked))
     assert fake.count(tag=seeing.INTERPRET) == 0

@@ -16,7 +16,7 @@ import httpx
 import pymongo
 import pytest
 
-from kb import api, client, errors, metrics, mongo
+from kb import api, client, errors, mongo
 from kb.agent import running, store
 from kb.erasure import closed
 from kb.http import agentic
@@ -24,42 +24,40 @@ from router import client as router_client
 from tests import waiting
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import scopes, world
+from tests.kb import scopes
 from tests.kb.agent import rig
-from tests.kb.agent.test_http import Site, asked, complete, count, kb, over, served, site
-from tests.kb.agent.test_orchestrator import SAID, SEARCH, WRITE
+from tests.kb.agent.conftest import NewSite
+from tests.kb.agent.rig import SAID, SEARCH, STALL, WRITE
+from tests.kb.agent.test_http import asked, complete, count
 
-__all__ = ["kb", "served", "site"]
 pytestmark = pytest.mark.services
 
 
 async def test_a_reader_that_came_back_and_left_again_does_not_keep_the_question(
-    site: Site, served: tuple[client.Client, httpx.AsyncClient], fake: process.Fake
+    served: rig.Questions, fake: process.Fake
 ) -> None:
-    fake.set_script({rig.DECIDE: [{"fault": {"stall": {"gate": "never"}}}]})
-    async with served[0].agent.ask(asked(resume_seconds=1)) as events:
+    fake.set_script({rig.DECIDE: [STALL]})
+    async with served.client.agent.ask(asked(resume_seconds=1)) as events:
         stream = (await anext(events)).stream or ""
         await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="running"))
 
     async def waits() -> None:
         # Nothing comes after the first event.
-        async with served[0].agent.resume(scopes.SHOP, stream, after=1) as again:
+        async with served.client.agent.resume(scopes.SHOP, stream, after=1) as again:
             await anext(again)
 
     back = asyncio.create_task(waits())
-    await waiting.eventually(lambda: site.questions.readers == 1)
+    await waiting.eventually(lambda: served.questions.readers == 1)
     back.cancel()
     await asyncio.wait({back})
-    await waiting.eventually(lambda: site.questions.readers == 0)
+    await waiting.eventually(lambda: served.questions.readers == 0)
     await waiting.eventually(lambda: count(fake, tag=rig.DECIDE, outcome="cancelled"))
 
 
-async def test_only_so_many_readers_come_back(
-    kb: world.ObservedState, router: router_client.Client, database: mongo.Database, meters: metrics.Metrics
-) -> None:
-    one = Site(kb, router, database, meters, at_once=1)
+async def test_only_so_many_readers_come_back(new_site: NewSite) -> None:
+    one = new_site(at_once=1)
     await one.streams.open("d" * 32, scopes.SHOP)
-    async with over(one) as (kb_client, _):
+    async with one.over() as (kb_client, _):
         waiting_ = [asyncio.create_task(_resumed(kb_client, "d" * 32)) for _ in range(2)]
         await waiting.eventually(lambda: one.questions.readers == 2)
         with pytest.raises(client.Unavailable):
@@ -76,26 +74,24 @@ async def _resumed(kb_client: client.Client, stream: str, after: int = 0) -> lis
 
 
 async def test_a_silent_stream_has_blank_lines_that_readers_skip(
-    site: Site, served: tuple[client.Client, httpx.AsyncClient], monkeypatch: pytest.MonkeyPatch
+    served: rig.Questions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agentic, "_LIFE_SIGN", 0.25)
-    recorder = await site.streams.open("e" * 32, scopes.SHOP)
+    recorder = await served.streams.open("e" * 32, scopes.SHOP)
     params = {"clientId": "acme", "projectId": "shop"}
-    async with served[1].stream("GET", f"/api/v1/agentic_search/{'e' * 32}", params=params) as raw:
+    async with served.http.stream("GET", f"/api/v1/agentic_search/{'e' * 32}", params=params) as raw:
         lines = raw.aiter_lines()
         assert [await anext(lines), await anext(lines)] == ["", ""]
-        reader = asyncio.create_task(_resumed(served[0], "e" * 32))
-        await waiting.eventually(lambda: site.questions.readers == 2)
+        reader = asyncio.create_task(_resumed(served.client, "e" * 32))
+        await waiting.eventually(lambda: served.questions.readers == 2)
         await recorder.write([api.AgentEvent(id=1, type="complete", outcome="failed", reason="r")], done=True)
         assert [one.id for one in await reader] == [1]
 
 
-async def test_an_error_after_the_first_line_is_a_line(
-    site: Site, database: mongo.Database, served: tuple[client.Client, httpx.AsyncClient]
-) -> None:
-    recorder = await site.streams.open("f" * 32, scopes.SHOP)
+async def test_an_error_after_the_first_line_is_a_line(served: rig.Questions, database: mongo.Database) -> None:
+    recorder = await served.streams.open("f" * 32, scopes.SHOP)
     await recorder.write([api.AgentEvent(id=1, type="status", message="m")], done=False)
-    async with served[0].agent.resume(scopes.SHOP, "f" * 32) as events:
+    async with served.client.agent.resume(scopes.SHOP, "f" * 32) as events:
         assert (await anext(events)).id == 1
         await database[store.STREAMS].delete_one({"_id": "f" * 32})
         late = [one async for one in events]
@@ -116,22 +112,20 @@ async def test_half_a_character_of_the_model_is_replaced() -> None:
     store.line(api.AgentEvent(type="token", content=said))
 
 
-async def test_a_reader_that_takes_nothing_has_hung_up(
-    site: Site, served: tuple[client.Client, httpx.AsyncClient], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_reader_that_takes_nothing_has_hung_up(served: rig.Questions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agentic, "_LONGEST_WRITE", 0.2)
     monkeypatch.setattr(store, "MOST_BYTES", 64 << 20)
-    recorder = await site.streams.open("9" * 32, scopes.SHOP)
+    recorder = await served.streams.open("9" * 32, scopes.SHOP)
     for number in range(1, 17):
         one = api.AgentEvent(id=number, type="token", content="x" * (1 << 20))
         assert await recorder.write([one], done=False) is store.Kept.OPEN
     with socket.socket() as reader:
         reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        await asyncio.to_thread(reader.connect, ("127.0.0.1", served[1].base_url.port))
+        await asyncio.to_thread(reader.connect, ("127.0.0.1", served.http.base_url.port))
         where = f"/api/v1/agentic_search/{'9' * 32}?clientId=acme&projectId=shop"
         reader.sendall(f"GET {where} HTTP/1.1\r\nHost: kb\r\n\r\n".encode())
-        await waiting.eventually(lambda: site.questions.readers == 1)
-        await waiting.eventually(lambda: site.questions.readers == 0)
+        await waiting.eventually(lambda: served.questions.readers == 1)
+        await waiting.eventually(lambda: served.questions.readers == 0)
 
 
 class Relay:
@@ -183,9 +177,7 @@ async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     writer.transport.abort()
 
 
-async def test_an_outage_of_mongodb_loses_no_event_of_a_stream(
-    kb: world.ObservedState, router: router_client.Client, meters: metrics.Metrics, fake: process.Fake
-) -> None:
+async def test_an_outage_of_mongodb_loses_no_event_of_a_stream(new_site: NewSite, fake: process.Fake) -> None:
     gate = f"outage-{uuid.uuid4()}"
     fake.set_script({rig.DECIDE: [SEARCH, {"fault": {"stall": {"gate": gate}}}], rig.ANSWER: [SAID]})
     relay, refused = Relay(), asyncio.Event()
@@ -195,7 +187,7 @@ async def test_an_outage_of_mongodb_loses_no_event_of_a_stream(
             refused.set()
         await asyncio.sleep(seconds)
 
-    async with relay.opened() as database, over(Site(kb, router, database, meters, sleep=sleep)) as (kb_client, _):
+    async with relay.opened() as database, new_site(on=database, sleep=sleep).over() as (kb_client, _):
         async with kb_client.agent.ask(asked(resume_seconds=60)) as events:
             found = [await anext(events) for _ in range(3)]
             stream = found[0].stream or ""
@@ -218,7 +210,7 @@ async def test_an_outage_of_mongodb_loses_no_event_of_a_stream(
         assert await _resumed(kb_client, stream) == found
 
 
-async def test_a_write_that_is_repeated_counts_once(site: Site) -> None:
+async def test_a_write_that_is_repeated_counts_once(site: rig.Questions) -> None:
     recorder = await site.streams.open("8" * 32, scopes.SHOP)
     two = [api.AgentEvent(id=number, type="token", content="x") for number in (1, 2)]
     assert await recorder.write(two[:1], done=False) is store.Kept.OPEN
@@ -240,7 +232,9 @@ async def test_indexes_are_made_once_mongodb_is_back() -> None:
     assert {"of": 1, "number": 1} in [dict(one) for one in keys]
 
 
-async def test_events_are_bounded_and_what_is_gone_is_said(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_events_are_bounded_and_what_is_gone_is_said(
+    site: rig.Questions, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(store, "MOST_BYTES", 300)
     recorder = await site.streams.open("a" * 32, scopes.SHOP)
     for number in range(1, 11):
@@ -253,13 +247,13 @@ async def test_events_are_bounded_and_what_is_gone_is_said(site: Site, monkeypat
 
 
 async def test_a_process_that_was_kept_from_writing_has_not_ended(
-    site: Site, database: mongo.Database, served: tuple[client.Client, httpx.AsyncClient]
+    served: rig.Questions, database: mongo.Database
 ) -> None:
-    recorder = await site.streams.open("9" * 32, scopes.SHOP)
+    recorder = await served.streams.open("9" * 32, scopes.SHOP)
     await recorder.write([api.AgentEvent(id=1, type="status", message="m")], done=False)
     old = datetime.now(UTC) - 2 * store.SILENT
     await database[store.STREAMS].update_one({"_id": "9" * 32}, {"$set": {"aliveAt": old}})
-    async with served[0].agent.resume(scopes.SHOP, "9" * 32) as events:
+    async with served.client.agent.resume(scopes.SHOP, "9" * 32) as events:
         assert (await anext(events)).id == 1
         end = api.AgentEvent(id=2, type="complete", outcome="answered")
         await recorder.write([end], done=True)
@@ -267,17 +261,14 @@ async def test_a_process_that_was_kept_from_writing_has_not_ended(
 
 
 async def test_a_process_that_ended_is_said_to_who_comes_back(
-    site: Site,
-    database: mongo.Database,
-    served: tuple[client.Client, httpx.AsyncClient],
-    monkeypatch: pytest.MonkeyPatch,
+    served: rig.Questions, database: mongo.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "_PATIENCE", 1.0)
-    recorder = await site.streams.open("b" * 32, scopes.SHOP)
+    recorder = await served.streams.open("b" * 32, scopes.SHOP)
     await recorder.write([api.AgentEvent(id=1, type="status", message="m")], done=False)
     old = datetime.now(UTC) - 2 * store.SILENT
     await database[store.STREAMS].update_one({"_id": "b" * 32}, {"$set": {"aliveAt": old}})
-    async with served[0].agent.resume(scopes.SHOP, "b" * 32) as events:
+    async with served.client.agent.resume(scopes.SHOP, "b" * 32) as events:
         found = [one async for one in events]
     assert [(one.id, one.type) for one in found] == [(1, "status"), (2, "error"), (3, "complete")]
     assert found[-1].outcome == "failed"
@@ -332,7 +323,7 @@ async def test_events_that_a_process_has_left_behind_go(database: mongo.Database
 
 @pytest.mark.parametrize(("lost", "first"), [([1], 2), ([1, 2, 3], 4), ([1, 2, 3, 4], 5), ([3], None)])
 async def test_a_reader_never_gets_a_later_part_in_silence(
-    site: Site, database: mongo.Database, lost: list[int], first: int | None
+    site: rig.Questions, database: mongo.Database, lost: list[int], first: int | None
 ) -> None:
     recorder = await site.streams.open("4" * 32, scopes.SHOP)
     for number in range(1, 5):

@@ -1,12 +1,13 @@
-"""Tokens bound to scopes, and a client's rate."""
+"""Tokens bound to scopes, a client's rate, and the audit record: who did what, and nothing of what was said."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -15,46 +16,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crds import grants, leftovers, scope
-from kb import api, client, errors, metrics, mongo
-from kb.access import rates
+from kb import api, client, errors, identity, metrics, mongo
+from kb.access import audit, rates
 from kb.erasure import closed
 from kb.http import access
-from router import client as router_client
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
-from tests.kb.http import whole
-
-
-def digest(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()
-
-
-TOKENS = {
-    "tokens": [
-        {"name": "shop", "sha256": digest("shop-token"), "write": True,
-         "scopes": [{"clientId": "acme", "projectId": "shop", "groupId": "retail"}]},
-        {"name": "reader", "sha256": digest("reader-token"), "scopes": [{"clientId": "acme"}]},
-        {"name": "operator", "sha256": digest("operator-token"), "write": True, "scopes": [{"clientId": "*"}]},
-    ]
-}  # fmt: skip
-
-
-@pytest.fixture
-def tokens(tmp_path: Path) -> Path:
-    path = tmp_path / "tokens.yaml"
-    path.write_text(json.dumps(TOKENS))
-    return path
+from tests.kb import scopes, world
+from tests.kb.http import callers, serving, whole
+from tests.kb.http.callers import NOW, SHOP, rejected
 
 
 @pytest.fixture
 async def http(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics, tokens: Path
+    kb: world.ObservedState, clock: clocks.Clock, meters: metrics.Metrics, tokens: Path
 ) -> AsyncIterator[httpx.AsyncClient]:
-    gate = access.Gate(grants.Book(tokens), rates.Rates(0, 1), lambda: 0.0)
-    async with (
-        world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made,
-        whole.over(made, meters, clock, gate=gate) as (_, raw),
-    ):
+    async with whole.over(kb, meters, clock, gate=callers.gate(tokens)) as (_, raw):
         yield raw
 
 
@@ -78,17 +54,10 @@ async def test_nobody_comes_in_without_a_token(http: httpx.AsyncClient) -> None:
 async def test_a_token_opens_its_scopes_and_no_other(http: httpx.AsyncClient) -> None:
     shop = kb_client(http, "shop-token")
     await shop.learning.store(said(scopes.SHOP))
-    for where in (
-        scopes.BLOG,
-        scopes.ACME,
-        scopes.OTHER,
-        scopes.GLOBAL,
-        scopes.RETAIL,
-        scopes.make("acme", "shop", "else"),
-    ):
-        with pytest.raises(client.Rejected) as caught:
-            await shop.learning.store(said(where))
-        assert (caught.value.code, caught.value.status, caught.value.field) == ("forbidden", 403, "scope")
+    elsewhere = (scopes.BLOG, scopes.ACME, scopes.OTHER, scopes.GLOBAL, scopes.RETAIL)
+    for where in (*elsewhere, scopes.make("acme", "shop", "else")):
+        caught = await rejected(shop.learning.store(said(where)))
+        assert (caught.code, caught.status, caught.field) == ("forbidden", 403, "scope")
     assert (await shop.queue.listed(scopes.GLOBAL)).total == 0  # every client reads global data
     with pytest.raises(client.Rejected):
         await shop.queue.listed(scopes.BLOG)
@@ -122,24 +91,15 @@ async def test_who_sees_a_wider_scope_may_not_change_it(http: httpx.AsyncClient)
 
 @pytest.mark.services
 async def test_nor_the_memories_of_a_wider_scope(
-    tmp_path: Path,
-    router: router_client.Client,
-    clock: clocks.Clock,
-    meters: metrics.Metrics,
-    tokens: Path,
-    database: mongo.Database,
+    kb: world.ObservedState, clock: clocks.Clock, meters: metrics.Metrics, tokens: Path, database: mongo.Database
 ) -> None:
-    gate = access.Gate(grants.Book(tokens), rates.Rates(0, 1), lambda: 0.0)
-    async with (
-        world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made,
-        whole.over(made, meters, clock, database=database, gate=gate) as (_, raw),
-    ):
+    async with whole.over(kb, meters, clock, database=database, gate=callers.gate(tokens)) as (_, raw):
         shop, operator = kb_client(raw, "shop-token"), kb_client(raw, "operator-token")
         step = api.Step(agent="a", action="b")
         draft = api.ProcedureDraft(client_id="acme", trigger_pattern="t", procedure_steps=[step])
         way = await operator.memory.save_procedure(draft)
         address = {"clientId": "acme", "projectId": "shop", "id": way.id}
-        bearer = {"Authorization": "Bearer shop-token"}
+        bearer = callers.bearer("shop-token")
         refused = await raw.delete("/api/v1/memory/procedural", params=address, headers=bearer)
         assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
         assert [one.id for one in await operator.memory.procedures("acme")] == [way.id]
@@ -190,7 +150,7 @@ def test_a_scope_that_is_erased_can_be_read_and_asked_about_but_not_written() ->
 def test_a_changed_file_holds_and_a_broken_one_does_not(tokens: Path) -> None:
     book = grants.Book(tokens)
     assert book.find("shop-token") is not None
-    tokens.write_text(json.dumps({"tokens": TOKENS["tokens"][1:]}))
+    tokens.write_text(json.dumps({"tokens": callers.TOKENS[1:]}))
     assert book.find("shop-token") is None
     tokens.write_text("tokens: [")
     assert book.find("reader-token") is not None
@@ -247,3 +207,88 @@ def test_a_clients_rate() -> None:
     with pytest.raises(errors.Crowded):
         held.take("acme", 10.5)
     rates.Rates(0, 1).take("acme", 0.0)
+
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    return []
+
+
+@pytest.fixture
+async def audited(
+    kb: world.ObservedState, meters: metrics.Metrics, tokens: Path, lines: list[str]
+) -> AsyncIterator[httpx.AsyncClient]:
+    trail = audit.Trail(lines.append, lambda: NOW)
+    async with serving.over(kb, meters, gate=callers.gate(tokens), trail=trail) as (_, raw):
+        yield raw
+
+
+def last(lines: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(lines[-1])
+    return found
+
+
+async def test_who_wrote_is_what_the_gate_found_out(audited: httpx.AsyncClient, lines: list[str]) -> None:
+    document = world.request("A quetzal.", title="Quetzal", urn="note:quetzal")
+    headers = callers.bearer("operator-token") | {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
+    body = document.model_dump(mode="json", by_alias=True)
+    answer = await audited.post("/api/v1/ingest/full", json=body, headers=headers)
+    assert answer.status_code == 200, answer.text
+    assert last(lines) == {
+        "event": "audit",
+        "timestamp": "2026-03-01T00:30:00+00:00",
+        "action": "write",
+        "route": "POST /api/v1/ingest/full",
+        "caller": {"kind": "token", "name": "operator"},
+        "scopes": [SHOP],
+        "documents": [identity.document(scopes.SHOP, "note:quetzal")],
+        "status": 200,
+        "trace": TRACE,
+    }
+    gone = await audited.delete("/api/v1/documents", params={**SHOP, "sourceUrn": "note:quetzal"}, headers=headers)
+    assert gone.status_code == 204
+    assert (last(lines)["action"], last(lines)["documents"]) == ("erase", json.loads(lines[0])["documents"])
+    assert "uetzal" not in "".join(lines)
+
+
+async def test_a_run_is_named_by_its_task(audited: httpx.AsyncClient, lines: list[str]) -> None:
+    asked = {"scope": SHOP, "query": "quetzal?"}
+    token = callers.signed(scopes.SHOP)
+    assert (await audited.post("/api/v1/retrieve", json=asked, headers=callers.bearer(token))).status_code == 200
+    assert (last(lines)["action"], last(lines)["status"], last(lines)["scopes"]) == ("read", 200, [SHOP])
+    assert last(lines)["caller"] == {"kind": "run", "name": "run 2 of task 0b7f in team-a"}
+
+
+async def test_what_is_refused_is_recorded_with_what_it_asked_for(audited: httpx.AsyncClient, lines: list[str]) -> None:
+    token = callers.signed(scopes.BLOG)
+    for headers, status, name, where in (
+        ({}, 401, "", []),
+        (callers.bearer("quetzal"), 401, "", []),
+        (callers.bearer(token), 403, "run 2 of task 0b7f in team-a", [SHOP]),
+    ):
+        answer = await audited.get("/api/v1/graph/nodes", params={**SHOP, "q": "quetzal"}, headers=headers)
+        assert answer.status_code == status
+        assert (last(lines)["status"], last(lines)["caller"]["name"], last(lines)["scopes"]) == (status, name, where)
+        assert last(lines)["route"] == "GET /api/v1/graph/nodes"
+    assert "quetzal" not in "".join(lines)
+    assert token not in "".join(lines)
+
+
+async def test_what_is_no_use_of_the_api_is_not_recorded(audited: httpx.AsyncClient, lines: list[str]) -> None:
+    for path in ("/healthz", "/startedz", "/readyz", "/servez", "/metrics", "/api/v1/openapi.json", "/kb/"):
+        await audited.get(path)
+    assert lines == []
+
+
+@pytest.mark.parametrize(
+    ("action", "status", "written"),
+    [("read", 200, False), ("read", 403, True), ("write", 200, True), ("erase", 204, True)],
+)
+def test_without_reads_there_is_what_changes_something(action: str, status: int, written: bool) -> None:
+    lines: list[str] = []
+    trail = audit.Trail(lines.append, lambda: NOW + timedelta(seconds=1), reads=False)
+    trail.record(audit.Entry(audit.Action(action), "GET /api/v1/x", status=status))
+    assert bool(lines) == written

@@ -6,7 +6,6 @@ import asyncio
 import json
 import uuid
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,22 +16,13 @@ from controllers.pendingtask import observed
 from crds.priority import Priority
 from kb import api, client, errors, identity, metrics
 from kb.http import health
-from router import client as router_client
 from tests import ports, waiting
 from tests.fakes.ollama import process
-from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
-from tests.kb.http import serving
+from tests.kb import scopes, world
+from tests.kb.http import callers, serving
+from tests.kb.http.callers import refused, rejected
 
 QUESTION: dict[str, Any] = {"scope": {"clientId": "acme", "projectId": "shop"}, "query": "login bug"}
-
-
-@pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
-        yield made
 
 
 async def test_what_only_some_requests_need_is_reported_and_does_not_decide(meters: metrics.Metrics) -> None:
@@ -57,14 +47,13 @@ async def test_what_only_some_requests_need_is_reported_and_does_not_decide(mete
 async def test_a_pod_that_has_served_stays_in_its_service_during_an_outage(
     kb: world.ObservedState, meters: metrics.Metrics
 ) -> None:
-    assert isinstance(kb.vectors, memory.Vectors)
     async with serving.over(kb, meters) as (kb_client, http):
-        kb.vectors.switch.away = True
+        kb.switch.away = True
         early = await http.get("/servez")
         assert (early.status_code, early.headers["Retry-After"], early.json()["down"]) == (503, "5", ["weaviate"])
-        kb.vectors.switch.away = False
+        kb.switch.away = False
         assert (await http.get("/servez")).status_code == 200
-        kb.vectors.switch.away = True
+        kb.switch.away = True
         assert [(await http.get(path)).status_code for path in ("/readyz", "/servez")] == [503, 200]
         with pytest.raises(client.Unavailable, match="weaviate") as caught:
             await kb_client.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="anything"))
@@ -75,21 +64,9 @@ async def test_a_pod_that_has_served_stays_in_its_service_during_an_outage(
 
 
 @pytest.fixture
-async def served(
-    kb: world.ObservedState, meters: metrics.Metrics
-) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
+async def served(kb: world.ObservedState, meters: metrics.Metrics) -> AsyncIterator[Any]:
     async with serving.over(kb, meters) as pair:
         yield pair
-
-
-@pytest.fixture
-def kb_client(served: tuple[client.Client, httpx.AsyncClient]) -> client.Client:
-    return served[0]
-
-
-@pytest.fixture
-def http(served: tuple[client.Client, httpx.AsyncClient]) -> httpx.AsyncClient:
-    return served[1]
 
 
 async def test_a_document_over_http(kb_client: client.Client) -> None:
@@ -101,20 +78,16 @@ async def test_a_document_over_http(kb_client: client.Client) -> None:
     assert found.summary == "Found 1 RAG results and 1 related graph nodes."
     await kb_client.forget(scopes.SHOP, reply.source_urn)
     assert (await kb_client.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="UserService?"))).items == []
-    with pytest.raises(client.Rejected) as caught:
-        await kb_client.forget(scopes.SHOP, reply.source_urn)
-    assert (caught.value.code, caught.value.status) == ("not_found", 404)
+    caught = await rejected(kb_client.forget(scopes.SHOP, reply.source_urn))
+    assert (caught.code, caught.status) == ("not_found", 404)
 
 
 async def test_content_over_http(kb_client: client.Client) -> None:
     reference = await kb_client.store(scopes.SHOP, b"large \xff content", "application/octet-stream")
     assert await kb_client.fetch(scopes.SHOP, reference.key) == b"large \xff content"
-    with pytest.raises(client.Rejected) as caught:
-        await kb_client.fetch(scopes.OTHER, reference.key)
-    assert caught.value.code == "not_found"
-    with pytest.raises(client.Rejected) as large:
-        await kb_client.store(scopes.SHOP, b"x" * 100_001)
-    assert (large.value.code, large.value.status, large.value.field) == ("too_large", 413, "body")
+    assert (await rejected(kb_client.fetch(scopes.OTHER, reference.key))).code == "not_found"
+    large = await rejected(kb_client.store(scopes.SHOP, b"x" * 100_001))
+    assert (large.code, large.status, large.field) == ("too_large", 413, "body")
 
 
 @pytest.mark.parametrize(
@@ -135,9 +108,8 @@ async def test_content_over_http(kb_client: client.Client) -> None:
 )
 async def test_a_wrong_question_names_its_field(http: httpx.AsyncClient, change: dict[str, Any], field: str) -> None:
     response = await http.post("/api/v1/retrieve", json=QUESTION | change)
-    assert response.status_code == 422
     error = response.json()["error"]
-    assert (error["code"], error["field"]) == ("invalid", field)
+    assert (response.status_code, error["code"], error["field"]) == (422, "invalid", field)
     assert error["remedy"]
     assert field in error["message"]
 
@@ -159,28 +131,23 @@ async def test_a_wrong_document_names_its_field(
 ) -> None:
     document = {"scope": {"clientId": "acme"}, "sourceUrn": "u:1", "kind": "email", "content": "Hello."}
     response = await http.post("/api/v1/ingest/full", json=document | change)
-    assert response.status_code == 422
-    assert response.json()["error"].get("field") == field
-    assert response.json()["error"]["remedy"]
+    error = response.json()["error"]
+    assert (response.status_code, error.get("field"), bool(error["remedy"])) == (422, field, True)
 
 
 async def test_other_mistakes_have_the_same_shape(http: httpx.AsyncClient) -> None:
-    broken = await http.post("/api/v1/retrieve", content=b"{nope", headers={"Content-Type": "application/json"})
-    assert (broken.status_code, broken.json()["error"]["code"]) == (400, "malformed_json")
-    array = await http.post("/api/v1/retrieve", json=[])
-    assert array.status_code == 422
-    missing = await http.get("/api/v1/nothing")
-    assert (missing.status_code, missing.json()["error"]["code"]) == (404, "not_found")
+    headers = {"Content-Type": "application/json"}
+    broken = await http.post("/api/v1/retrieve", content=b"{nope", headers=headers)
+    assert refused(broken, "code") == (400, "malformed_json")
+    assert (await http.post("/api/v1/retrieve", json=[])).status_code == 422
+    assert refused(await http.get("/api/v1/nothing"), "code") == (404, "not_found")
     wrong = await http.get("/api/v1/retrieve")
-    assert (wrong.status_code, wrong.json()["error"]["code"]) == (405, "method_not_allowed")
-    assert wrong.headers["Allow"] == "POST"
-    large = await http.post("/api/v1/retrieve", content=b" " * 50_001, headers={"Content-Type": "application/json"})
-    assert (large.status_code, large.json()["error"]["code"]) == (413, "too_large")
+    assert (*refused(wrong, "code"), wrong.headers["Allow"]) == (405, "method_not_allowed", "POST")
+    large = await http.post("/api/v1/retrieve", content=b" " * 50_001, headers=headers)
+    assert refused(large, "code") == (413, "too_large")
     assert "contentRef" in large.json()["error"]["remedy"]
-    unscoped = await http.post("/api/v1/content", content=b"body")
-    assert (unscoped.status_code, unscoped.json()["error"]["field"]) == (422, "clientId")
-    chunked = await http.post("/api/v1/content?clientId=acme", content=_pieces(101))
-    assert (chunked.status_code, chunked.json()["error"]["code"]) == (413, "too_large")
+    assert refused(await http.post("/api/v1/content", content=b"body")) == (422, "clientId")
+    assert refused(await http.post("/api/v1/content?clientId=acme", content=_pieces(101)), "code") == (413, "too_large")
 
 
 async def _pieces(count: int) -> AsyncIterator[bytes]:
@@ -196,30 +163,28 @@ async def test_operational_failures_say_when_to_come_back(
     busy = await http.post("/api/v1/ingest/full", content=document, headers={"Content-Type": "application/json"})
     assert (busy.status_code, busy.headers["Retry-After"], busy.json()["error"]["code"]) == (503, "9", "unavailable")
     fake.set_faults([])
-    assert isinstance(kb.vectors, memory.Vectors)
-    kb.vectors.switch.away = True
-    with pytest.raises(client.Unavailable, match="weaviate") as caught:
-        await kb_client.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="anything"))
-    assert caught.value.retry_after == 5
+    kb.switch.away = True
     with pytest.raises(client.Unavailable, match="weaviate"):
         await kb_client.ready()
     document = (await http.get("/readyz")).json()
     assert (document["down"], document["components"]["mongodb"]) == (["weaviate"], "ok")
     assert (await http.get("/healthz")).status_code == 200
-    kb.vectors.switch.away = False
+    kb.switch.away = False
     await kb_client.ready()
 
 
-async def test_a_full_lane_is_429(kb: world.ObservedState, meters: metrics.Metrics, fake: process.Fake) -> None:
+def stalled(fake: process.Fake) -> str:
+    """The gate behind which the models answer."""
     gate = f"lane-{uuid.uuid4()}"
     fake.set_faults([{"match": {"path": "/api/chat"}, "stall": {"afterBytes": 0, "gate": gate}}])
+    return gate
+
+
+async def test_a_full_lane_is_429(kb: world.ObservedState, meters: metrics.Metrics, fake: process.Fake) -> None:
+    gate = stalled(fake)
     async with serving.over(kb, meters, width=1, waiting=0) as (kb_client, _):
         first = asyncio.create_task(kb_client.ingest(world.request(urn="u:1")))
-
-        def asked() -> int:
-            return fake.count(path="/api/chat")
-
-        await waiting.eventually(asked)
+        await waiting.eventually(lambda: fake.count(path="/api/chat"))
         with pytest.raises(client.Unavailable, match="normal lane"):
             await kb_client.ingest(world.request(urn="u:2"))
         # What asks no model does not wait for one.
@@ -234,14 +199,10 @@ async def test_a_caller_that_hung_up_takes_no_slot(
     kb: world.ObservedState, meters: metrics.Metrics, fake: process.Fake
 ) -> None:
     """Its task was deleted, for example, while the call waited."""
-    gate = f"lane-{uuid.uuid4()}"
-    fake.set_faults([{"match": {"path": "/api/chat"}, "stall": {"afterBytes": 0, "gate": gate}}])
+    gate = stalled(fake)
 
     async def waits(count: int) -> None:
-        def reached() -> bool:
-            return bool(meters.lanes.labels("model normal", "waiting")._value.get() == count)
-
-        await waiting.eventually(reached)
+        await waiting.eventually(lambda: meters.lanes.labels("model normal", "waiting")._value.get() == count)
 
     async def begun(urn: str) -> bool:
         return await kb.ledger.find(identity.document(scopes.SHOP, urn)) is not None
@@ -306,28 +267,16 @@ async def test_metrics_count_by_route(kb_client: client.Client, http: httpx.Asyn
 
 async def test_the_openapi_document_says_what_is_served(http: httpx.AsyncClient) -> None:
     document = (await http.get("/api/v1/openapi.json")).json()
-    operations = {f"{method.upper()} {path}" for path, item in document["paths"].items() for method in item}
-    assert operations == {
-        "POST /api/v1/ingest/full",
-        "POST /api/v1/tools/searchHybrid",
-        "DELETE /api/v1/documents",
-        "POST /api/v1/retrieve",
-        "POST /api/v1/content",
-        "GET /api/v1/content/{key}",
-        "POST /api/v1/ingest",
-        "GET /api/v1/queue",
-        "POST /api/v1/queue/reorder",
-        "POST /api/v1/queue/prioritize",
-        "POST /api/v1/queue/retry",
-        "POST /api/v1/search/hybrid",
-        "POST /api/v1/chunks/by-kind",
-        "GET /api/v1/chunks/{chunkId}",
-        "GET /api/v1/graph/nodes",
-        "POST /api/v1/graph/traverse",
-        "GET /api/v1/graph/relationship",
-        "GET /api/v1/health/consistency",
-        "POST /api/v1/projects/regroup",
-        "POST /mcp",
+    assert callers.operations(document) == {
+        "DELETE": {"documents"},
+        "GET": {
+            *("content/{key}", "queue", "chunks/{chunkId}"),
+            *("graph/nodes", "graph/relationship", "health/consistency"),
+        },
+        "POST": {
+            *("ingest", "ingest/full", "retrieve", "content", "search/hybrid", "chunks/by-kind", "graph/traverse"),
+            *("queue/reorder", "queue/prioritize", "queue/retry", "projects/regroup", "tools/searchHybrid", "/mcp"),
+        },
     }
     schemas = document["components"]["schemas"]
     assert "clientId" in schemas["Scope"]["required"]
@@ -374,8 +323,7 @@ async def test_a_misspelt_parameter_is_refused_by_every_route(http: httpx.AsyncC
 
 
 async def test_a_parameter_has_one_value(http: httpx.AsyncClient) -> None:
-    twice = await http.get("/api/v1/graph/nodes?clientId=acme&clientId=other")
-    assert (twice.status_code, twice.json()["error"]["field"]) == (422, "clientId")
+    assert refused(await http.get("/api/v1/graph/nodes?clientId=acme&clientId=other")) == (422, "clientId")
     several = await http.get("/api/v1/graph/nodes?clientId=acme&key=user:a&key=user:b")
     assert several.status_code == 200
 

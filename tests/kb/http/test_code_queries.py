@@ -5,25 +5,24 @@ from __future__ import annotations
 import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
+from typing import Any
 
 import httpx
 import pytest
 
 from crds import runtoken, scope
-from crds.pendingtask import Mode
-from crds.priority import Priority
 from kb import api, client, errors, metrics, mongo
-from kb.access import rates
 from kb.analyze import queries
 from kb.api import QueryState
-from kb.http import access, analyze, app, content, health
+from kb.http import analyze, app, content, health
 from tests import httpserver
 from tests.kb import clock as clocks
 from tests.kb import memory
+from tests.kb.http import callers
+from tests.kb.http.callers import refused, rejected
 
 pytestmark = pytest.mark.services
-KEYS = runtoken.ring([b"k" * 48])
 SHOP = scope.Scope(client_id="acme", project_id="shop")
 OTHER = scope.Scope(client_id="other")
 
@@ -39,11 +38,9 @@ async def served(
     routes: analyze.Analyze, clock: Callable[[], datetime], meters: metrics.Metrics
 ) -> AsyncIterator[httpx.AsyncClient]:
     """The routes of queries alone, on a socket."""
-    verifier = runtoken.Verifier(lambda: KEYS, clock, runtoken.KNOWLEDGE_BASE)
-    gate = access.Gate(None, rates.Rates(0, 1), lambda: 0.0, None, verifier)
     stored = content.Content(memory.Content(), limit=1000)
     faces = app.Faces(None, None, stored, health.Health({}, meters), routes.routes())
-    made = app.build(faces, meters, max_body=4 << 20, version=api.VERSION, gate=gate)
+    made = app.build(faces, meters, max_body=4 << 20, version=api.VERSION, gate=callers.gate(now=clock))
     async with (
         httpserver.serving(made, shutdown_seconds=60, handler_cancellation=True) as base,
         httpx.AsyncClient(base_url=base, trust_env=False, timeout=60) as raw,
@@ -64,16 +61,8 @@ def asked(where: scope.Scope = SHOP, query: str = "cpg.method.name.l") -> api.Co
 
 
 def token(clock: clocks.Clock, id_: str, where: scope.Scope = SHOP) -> str:
-    run = runtoken.Run(
-        task_uid=id_,
-        namespace="team-a",
-        attempt=0,
-        scope=where,
-        mode=Mode.BACKGROUND,
-        ceiling=Priority.P3,
-        repository="acme/shop",
-    )
-    return runtoken.Signer(lambda: KEYS, clock).sign(run, timedelta(hours=1), runtoken.ANALYSIS_AUDIENCE)
+    about: dict[str, Any] = {"task_uid": id_, "attempt": 0, "repository": "acme/shop"}
+    return callers.signed(where, now=clock, audience=runtoken.ANALYSIS_AUDIENCE, **about)
 
 
 async def test_a_query_is_claimed_once_and_has_one_result(http: httpx.AsyncClient, clock: clocks.Clock) -> None:
@@ -93,9 +82,7 @@ async def test_a_query_is_claimed_once_and_has_one_result(http: httpx.AsyncClien
     assert (await kb.analyze.end(first.id, api.QueryResult(failure=late))).state is QueryState.SUCCEEDED
     assert (await kb.analyze.show(SHOP, first.id)).result == "List(f)"
     assert await kb.analyze.claim(5) == []
-    with pytest.raises(client.Rejected) as refused:
-        await kb.analyze.show(OTHER, first.id)
-    assert refused.value.code == "not_found"
+    assert (await rejected(kb.analyze.show(OTHER, first.id))).code == "not_found"
     clock.advance(days=1)
     with pytest.raises(client.Rejected):
         await kb.analyze.show(SHOP, first.id)
@@ -170,9 +157,6 @@ async def test_one_that_has_waited_for_long_lasts_as_long_as_its_job(
 @pytest.mark.parametrize("http", [False], indirect=True)
 async def test_a_query_is_a_program_and_none_runs_where_it_is_not_allowed(http: httpx.AsyncClient) -> None:
     kb = client.Client(str(http.base_url), http)
-    with pytest.raises(client.Rejected) as refused:
-        await kb.analyze.ask(asked())
-    assert "joern.adHocQueries" in str(refused.value.remedy)
+    assert "joern.adHocQueries" in str((await rejected(kb.analyze.ask(asked()))).remedy)
     body = {**asked().model_dump(by_alias=True), "query": "x" * (8 << 10) + "y"}
-    answer = await http.post("/api/v1/analyze/code", json=body)
-    assert (answer.status_code, answer.json()["error"]["field"]) == (422, "query")
+    assert refused(await http.post("/api/v1/analyze/code", json=body)) == (422, "query")

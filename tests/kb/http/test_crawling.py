@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
+from typing import Any
 
-import httpx
 import pytest
 
 from kb import api, client, metrics
 from kb.crawl import address
-from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.crawl import site as sites
 from tests.kb.http import whole
 
@@ -26,29 +24,19 @@ async def site() -> AsyncIterator[sites.Site]:
 
 
 @pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
-        yield made
-
-
-@pytest.fixture
-async def kb_client(
-    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock
-) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
+async def served(kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock) -> AsyncIterator[Any]:
     judge = address.Judge(["127.0.0.0/8"], sites.everything_here)
-    async with whole.over(kb, meters, clock, judge=judge) as both:
-        yield both
+    async with whole.over(kb, meters, clock, judge=judge) as pair:
+        yield pair
 
 
 async def crawl(
-    kb_client: tuple[client.Client, httpx.AsyncClient], site: sites.Site, start: str = "/", **more: object
+    kb_client: client.Client, site: sites.Site, start: str = "/", **more: object
 ) -> tuple[api.CrawlReply, dict[str, str]]:
     """The answer, and path -> "taken", "removed" or the reason."""
     base = f"http://docs.test:{site.port}"
     asked = api.Crawl.model_validate({"scope": scopes.SHOP, "url": base + start, "depth": 3, **more})
-    reply = await kb_client[0].learning.crawl(asked)
+    reply = await kb_client.learning.crawl(asked)
     said = {
         one.url.removeprefix(base): "removed" if one.removed else "taken" if one.source_urn else one.reason
         for one in reply.pages
@@ -61,14 +49,10 @@ async def shown(kb: world.ObservedState) -> int:
 
 
 async def test_pages_that_are_gone_are_removed(
-    kb: world.ObservedState, kb_client: tuple[client.Client, httpx.AsyncClient], site: sites.Site
+    kb: world.ObservedState, kb_client: client.Client, site: sites.Site
 ) -> None:
-    site.pages = {
-        "/": sites.html("/linked", "/unlinked", "/moved"),
-        "/linked": sites.html(text="linked"),
-        "/unlinked": sites.html(text="unlinked"),
-        "/moved": sites.html(text="moved"),
-    }
+    pages = {f"/{name}": sites.html(text=name) for name in ("linked", "unlinked", "moved")}
+    site.pages = {"/": sites.html("/linked", "/unlinked", "/moved"), **pages}
     await crawl(kb_client, site)
     assert await shown(kb) == 4
     del site.pages["/linked"], site.pages["/unlinked"]
@@ -90,32 +74,28 @@ async def test_pages_that_are_gone_are_removed(
 
 
 async def test_a_crawl_that_breaks_off_says_what_it_took(
-    kb: world.ObservedState, kb_client: tuple[client.Client, httpx.AsyncClient], site: sites.Site
+    kb: world.ObservedState, kb_client: client.Client, site: sites.Site
 ) -> None:
     site.pages = {"/": sites.html("/a", "/b", "/c"), "/a": sites.html(), "/b": sites.html(), "/c": sites.html()}
-    assert isinstance(kb.vectors, memory.Vectors)
-    switch = kb.vectors.switch
 
     async def at_b(host: str, path: str) -> None:
-        switch.away = path == "/b"
+        kb.switch.away = path == "/b"
 
     site.before = at_b
     reply, said = await crawl(kb_client, site)
     assert said == {"/": "taken", "/a": "taken"}
     assert (reply.taken, reply.truncated) == (2, False)
     assert "weaviate" in reply.stopped
-    switch.away = True
+    kb.switch.away = True
     site.before = None
     with pytest.raises(client.Unavailable, match="weaviate"):
         await crawl(kb_client, site)
-    switch.away = False
+    kb.switch.away = False
     reply, said = await crawl(kb_client, site)
     assert (reply.stopped, reply.taken) == ("", 4)
 
 
-async def test_few_crawls_run_at_once(
-    kb_client: tuple[client.Client, httpx.AsyncClient], site: sites.Site, fake: process.Fake
-) -> None:
+async def test_few_crawls_run_at_once(kb_client: client.Client, site: sites.Site, fake: process.Fake) -> None:
     go = asyncio.Event()
     entered: list[str] = []
 

@@ -5,50 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from hack import drawing
-from kb import api, client, errors, metrics
+from kb import api, client, errors
 from kb.http import learning
-from router import client as router_client
 from tests import needs
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.aliases import memory as aliases_memory
 from tests.kb.files import making
-from tests.kb.http import whole
+from tests.kb.http import callers
+from tests.kb.http.callers import refused, rejected
 
 
 @pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    held = (memory.Vectors(), memory.Content())
-    async with world.opened(tmp_path, router, clock, meters, *held, aliases=aliases_memory.Registry(clock)) as made:
-        yield made
-
-
-@pytest.fixture
-async def served(
-    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock
-) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
-    async with whole.over(kb, meters, clock) as pair:
-        yield pair
-
-
-@pytest.fixture
-def kb_client(served: tuple[client.Client, httpx.AsyncClient]) -> client.Client:
-    return served[0]
-
-
-@pytest.fixture
-def http(served: tuple[client.Client, httpx.AsyncClient]) -> httpx.AsyncClient:
-    return served[1]
+async def kb(open_world: world.Open, clock: clocks.Clock) -> AsyncIterator[world.ObservedState]:
+    async with open_world(aliases=aliases_memory.Registry(clock)) as opened:
+        yield opened
 
 
 async def test_the_queue_as_its_owner_sees_it(
@@ -58,9 +36,8 @@ async def test_the_queue_as_its_owner_sees_it(
         await kb_client.learning.index(world.request(urn=f"u:{number}"))
     await kb_client.learning.index(world.request(urn="u:other", owner=scopes.OTHER))
     held = await kb_client.queue.listed(scopes.SHOP)
-    assert [(one.source_urn, one.place, one.state) for one in held.jobs] == [
-        (f"u:{n}", n + 1, "Waiting") for n in range(3)
-    ]
+    in_order = [(f"u:{number}", number + 1, "Waiting") for number in range(3)]
+    assert [(one.source_urn, one.place, one.state) for one in held.jobs] == in_order
     assert (held.total, held.failed) == (3, [])
     moved = await kb_client.queue.reorder(scopes.SHOP, held.jobs[2].id, 1)
     assert (moved.place, moved.queue_position) == (1, 1)
@@ -68,9 +45,7 @@ async def test_the_queue_as_its_owner_sees_it(
     order = [one.source_urn for one in (await kb_client.queue.listed(scopes.SHOP)).jobs]
     assert order == ["u:1", "u:2", "u:0"]
     for viewer in (scopes.OTHER, scopes.BLOG):
-        with pytest.raises(client.Rejected) as caught:
-            await kb_client.queue.prioritize(viewer, held.jobs[0].id)
-        assert caught.value.code == "not_found"
+        assert (await rejected(kb_client.queue.prioritize(viewer, held.jobs[0].id))).code == "not_found"
     fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 404, "message": "model not found"}}])
     await kb.workers.step()
     after = await kb_client.queue.listed(scopes.SHOP)
@@ -90,18 +65,15 @@ async def test_what_failed_is_listed_and_tried_again(
         await kb_client.learning.index(world.request(" ", urn="u:empty"))
     held = await kb_client.queue.listed(scopes.SHOP)
     assert held.total == 0
-    assert {(one.source_urn, one.retryable) for one in held.failed} == {
-        ("u:0", True),
-        ("u:1", True),
-        ("u:2", True),
-        ("u:empty", False),
+    assert {one.source_urn: one.retryable for one in held.failed} == {
+        **{f"u:{number}": True for number in range(3)},
+        "u:empty": False,
     }
     assert (await kb_client.queue.listed(scopes.OTHER)).failed == []
     first = next(one for one in held.failed if one.source_urn == "u:1")
     for viewer in (scopes.OTHER, scopes.BLOG):
-        with pytest.raises(client.Rejected) as caught:
-            await kb_client.queue.retry(viewer, first.id)
-        assert (caught.value.code, caught.value.field) == ("not_found", "id")
+        caught = await rejected(kb_client.queue.retry(viewer, first.id))
+        assert (caught.code, caught.field) == ("not_found", "id")
         assert (await kb_client.queue.retry(viewer)).retried == []
     fake.set_faults([])
     assert (await kb_client.queue.retry(scopes.SHOP, first.id)).retried == ["u:1"]
@@ -126,21 +98,16 @@ async def test_documents_are_listed_with_their_states(
     await kb.ingest(world.request(urn="u:worse"))
     with pytest.raises(client.Rejected):
         await kb_client.learning.index(world.request(" ", urn="u:worse"))
-    vectors = kb.vectors
-    assert isinstance(vectors, memory.Vectors)
-    vectors.switch.away = True
+    kb.switch.away = True
     with pytest.raises(errors.Away):
         await kb.ingest(world.request(urn="u:open"))
-    vectors.switch.away = False
+    kb.switch.away = False
     await kb.ingest(world.request(urn="u:theirs", owner=scopes.OTHER))
-    found: list[api.Document] = []
-    after: str | None = None
-    while True:
-        page = await kb_client.documents.listed(scopes.SHOP, after=after, limit=2)
+    page = await kb_client.documents.listed(scopes.SHOP, limit=2)
+    found = page.documents
+    while page.next is not None:
+        page = await kb_client.documents.listed(scopes.SHOP, after=page.next, limit=2)
         found += page.documents
-        after = page.next
-        if after is None:
-            break
     assert len(found) == len({one.id for one in found})
     assert sorted((one.source_urn, one.state, one.chunks > 0, one.kind) for one in found) == [
         ("u:extracted", "Extracted", True, "email"),
@@ -159,8 +126,7 @@ async def test_documents_are_listed_with_their_states(
     assert [one.source_urn for one in begun] == ["u:never"]
     await kb.workers.step()
     assert (await kb_client.documents.listed(scopes.SHOP, kind="wiki")).documents[0].state == "Extracted"
-    wrong = await http.get("/api/v1/documents", params={"clientId": "acme", "limit": "0"})
-    assert (wrong.status_code, wrong.json()["error"]["field"]) == (422, "limit")
+    assert refused(await http.get("/api/v1/documents", params={"clientId": "acme", "limit": "0"})) == (422, "limit")
 
 
 async def test_documents_are_listed_with_the_versions_that_are_kept_of_them(
@@ -224,14 +190,9 @@ async def test_the_users_context_asks_no_model(kb_client: client.Client, fake: p
 
 
 def outcome(**more: Any) -> api.Outcome:
-    filled: dict[str, Any] = {
-        "scope": scopes.SHOP,
-        "task_id": "t1",
-        "task_category": "single_task",
-        "task_action": "code",
-        "final_result": "Petr Svoboda fixed retry.py with exponential backoff. Lesson: cap the backoff.",
-    }
-    return api.Outcome(**(filled | more))
+    said = "Petr Svoboda fixed retry.py with exponential backoff. Lesson: cap the backoff."
+    filled: dict[str, Any] = {"task_category": "single_task", "task_action": "code", "final_result": said}
+    return api.Outcome(scope=scopes.SHOP, task_id="t1", **(filled | more))
 
 
 STEP = [api.StepResult(action="search", result="found retry.py")]
@@ -288,9 +249,8 @@ async def test_an_image_is_what_the_model_sees_in_it(
     assert item.content.endswith("Text in the image:\n\nLogin flow\n\nAn unknown device gets a code by mail.")
     await kb_client.learning.image(scopes.SHOP, body, filename="login flow.png")
     assert fake.count(tag="kb.describe/v1") == 1
-    with pytest.raises(client.Rejected) as caught:
-        await kb_client.learning.image(scopes.SHOP, making.pdf("hello"))
-    assert (caught.value.code, caught.value.field) == ("invalid", "body")
+    caught = await rejected(kb_client.learning.image(scopes.SHOP, making.pdf("hello")))
+    assert (caught.code, caught.field) == ("invalid", "body")
     text = (await http.get("/metrics")).text
     assert 'jervis_kb_uploads_total{outcome="taken",type="image/png"} 2.0' in text
     assert 'jervis_kb_uploads_total{outcome="refused",type="unknown"} 1.0' in text
@@ -308,9 +268,8 @@ async def test_text_needs_no_tika_and_everything_else_says_so(kb_client: client.
     reply = await kb_client.learning.file(scopes.SHOP, b"Petr Svoboda wrote a.py.\n", filename="note.txt")
     assert (reply.media_type, reply.queued) == ("text/plain", True)
     assert reply.source_urn.startswith("file::name:note.txt,sha256:")
-    with pytest.raises(client.Rejected) as caught:
-        await kb_client.learning.file(scopes.SHOP, making.pdf("hello"))
-    assert (caught.value.code, caught.value.field) == ("misconfigured", "tikaUrl")
+    caught = await rejected(kb_client.learning.file(scopes.SHOP, making.pdf("hello")))
+    assert (caught.code, caught.field) == ("misconfigured", "tikaUrl")
 
 
 async def test_a_file_keeps_its_senders_metadata(
@@ -348,10 +307,8 @@ async def test_mistakes_name_their_field(http: httpx.AsyncClient) -> None:
         assert answer.json()["error"]["remedy"]
     wrong = await http.post("/api/v1/ingest/file?clientId=acme&observedAt=yesterday", content=b"Hello there.")
     assert (wrong.status_code, wrong.json()["error"]["field"]) == (422, "observedAt")
-    unknown = await http.post(
-        "/api/v1/store", json={"scope": {"clientId": "acme"}, "subject": "s", "content": "c", "x": 1}
-    )
-    assert (unknown.status_code, unknown.json()["error"]["field"]) == (422, "x")
+    unknown = {"scope": {"clientId": "acme"}, "subject": "s", "content": "c", "x": 1}
+    assert refused(await http.post("/api/v1/store", json=unknown)) == (422, "x")
 
 
 async def test_merges_over_http(kb: world.ObservedState, kb_client: client.Client) -> None:
@@ -360,38 +317,24 @@ async def test_merges_over_http(kb: world.ObservedState, kb_client: client.Clien
     await kb.ingest(world.request("user:john.roe@x.com|OWNS|file:b.py", urn="n:3", owner=scopes.OTHER))
     offered = await kb_client.aliases.candidates(scopes.SHOP, "user:john")
     assert [one.other for one in offered] == ["user:john.doe@x.com"]
-    made = await kb_client.aliases.merge(
-        api.Merge(scope=scopes.ACME, alias="User:John", canonical="user:jd", by="jana")
-    )
+    merge = api.Merge(scope=scopes.ACME, alias="User:John", canonical="user:jd", by="jana")
+    made = await kb_client.aliases.merge(merge)
     assert (made.alias, made.canonical, made.documents) == ("user:john", "user:jd", 1)
     await kb.workers.step()
     [alias] = await kb_client.aliases.listed(scopes.SHOP, key="user:jd")
     assert (alias.state, alias.created_by, alias.scope) == ("Merged", "jana", scopes.ACME)
     assert await kb_client.aliases.listed(scopes.OTHER) == []
     assert (await kb_client.aliases.unmerge(scopes.ACME, "user:john")).documents == 1
-    with pytest.raises(client.Rejected) as caught:
-        await kb_client.aliases.unmerge(scopes.ACME, "user:john")
-    assert caught.value.code == "not_found"
+    assert (await rejected(kb_client.aliases.unmerge(scopes.ACME, "user:john"))).code == "not_found"
 
 
 async def test_every_route_is_described(http: httpx.AsyncClient) -> None:
     document = (await http.get("/api/v1/openapi.json")).json()
-    operations = {f"{method.upper()} {path}" for path, item in document["paths"].items() for method in item}
-    assert operations >= {
-        "POST /api/v1/ingest",
-        "POST /api/v1/ingest/file",
-        "POST /api/v1/ingest/image",
-        "POST /api/v1/crawl",
-        "POST /api/v1/store",
-        "POST /api/v1/outcomes",
-        "GET /api/v1/user-context",
-        "GET /api/v1/aliases",
-        "PUT /api/v1/aliases",
-        "DELETE /api/v1/aliases",
-        "GET /api/v1/queue",
-        "POST /api/v1/queue/reorder",
-        "POST /api/v1/queue/prioritize",
-    }
+    described = callers.operations(document)
+    written = {"ingest", "ingest/file", "ingest/image", "crawl", "store", "outcomes"}
+    assert described["POST"] >= written | {"queue/reorder", "queue/prioritize"}
+    assert described["GET"] >= {"user-context", "aliases", "queue"}
+    assert described["PUT"] & described["DELETE"] >= {"aliases"}
     uploading = document["paths"]["/api/v1/ingest/file"]["post"]
     assert {one["name"] for one in uploading["parameters"]} >= {"clientId", "filename", "sourceUrn"}
     assert "requestBody" in uploading

@@ -6,31 +6,21 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from crds import pendingtask, priority, runtoken, scope
+from crds import scope
 from kb import api, client, metrics, mongo
-from kb.access import rates
-from kb.http import access
-from router import client as router_client
 from tests.conftest import ROOT
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
-from tests.kb.http import whole
+from tests.kb import scopes, world
+from tests.kb.http import callers, whole
+from tests.kb.http.callers import refused, rejected
+from tests.kb.rules import test_enforce
 
 pytestmark = pytest.mark.services
-
-
-@pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
-        yield made
 
 
 @pytest.fixture
@@ -41,14 +31,8 @@ async def served(
         yield pair
 
 
-@pytest.fixture
-def kb_client(served: tuple[client.Client, httpx.AsyncClient]) -> client.Client:
-    return served[0]
-
-
 def rule(key: str, content: str, owner: scope.Scope = scopes.SHOP, **more: Any) -> api.RuleDraft:
-    filled = {"rule_type": api.RuleType.ROUTING, "created_by": "jana"} | more
-    return api.RuleDraft(scope=owner, rule_key=key, rule_content=content, **filled)
+    return test_enforce.draft(content, key, owner, **more)
 
 
 async def test_versions_and_their_history(kb_client: client.Client, clock: clocks.Clock) -> None:
@@ -64,24 +48,15 @@ async def test_versions_and_their_history(kb_client: client.Client, clock: clock
     assert await kb_client.rules.in_force(scopes.SHOP) == []
     [deleted, _] = await kb_client.rules.history(scopes.SHOP, "mail")
     assert (deleted.deleted_at, deleted.deleted_by) == (clock(), "petr")
-    with pytest.raises(client.Rejected) as caught:
-        await kb_client.rules.delete(scopes.SHOP, "mail", "petr")
-    assert caught.value.code == "not_found"
+    assert (await rejected(kb_client.rules.delete(scopes.SHOP, "mail", "petr"))).code == "not_found"
     again = await kb_client.rules.put(rule("mail", "to sales"))
     assert again.version == 3
 
 
 async def test_a_rule_is_obeyed_where_it_was_made_and_below(kb_client: client.Client) -> None:
     """Written out, because no code says it here: not even the projects of one group obey each other's rules."""
-    owners = {
-        "global": scopes.GLOBAL,
-        "client": scopes.ACME,
-        "group": scopes.RETAIL,
-        "shop": scopes.SHOP,
-        "till": scopes.TILL,
-        "blog": scopes.BLOG,
-        "other": scopes.OTHER,
-    }
+    owners = {"global": scopes.GLOBAL, "client": scopes.ACME, "group": scopes.RETAIL, "other": scopes.OTHER}
+    owners |= {"shop": scopes.SHOP, "till": scopes.TILL, "blog": scopes.BLOG}
     for key, owner in owners.items():
         await kb_client.rules.put(rule(key, "same words", owner))
         await kb_client.rules.put(rule("common", f"by {key}; a narrower one switches no wider one off", owner))
@@ -101,12 +76,12 @@ async def test_a_rule_is_obeyed_where_it_was_made_and_below(kb_client: client.Cl
         assert {one.scope for one in await kb_client.rules.history(viewer, "common")} == {owners[key] for key in obeyed}
 
 
-async def test_only_the_asked_type(kb_client: client.Client, served: tuple[client.Client, httpx.AsyncClient]) -> None:
+async def test_only_the_asked_type(kb_client: client.Client, http: httpx.AsyncClient) -> None:
     await kb_client.rules.put(rule("a", "x"))
     await kb_client.rules.put(rule("b", "y", rule_type=api.RuleType.SECURITY))
     [one] = await kb_client.rules.in_force(scopes.SHOP, api.RuleType.SECURITY)
     assert one.rule_key == "b"
-    wrong = await served[1].get("/api/v1/rules", params={"clientId": "acme", "ruleType": "NONSENSE"})
+    wrong = await http.get("/api/v1/rules", params={"clientId": "acme", "ruleType": "NONSENSE"})
     assert (wrong.status_code, wrong.json()["error"]["field"]) == (422, "ruleType")
     assert "SECURITY" in wrong.json()["error"]["remedy"]
 
@@ -140,18 +115,10 @@ async def test_entries_of_the_job_are_read_as_they_are(
     kb_client: client.Client, database: mongo.Database, clock: clocks.Clock
 ) -> None:
     """The document that `orchestrator_job.results.RememberSession` writes."""
-    document = {
-        "_id": "effect-key",
-        "clientId": "acme",
-        "projectId": "shop",
-        "groupId": "",
-        "timestamp": clock(),
-        "expiresAt": clock() + timedelta(days=7),
-        "source": "background",
-        "summary": "Answered.",
-        "details": None,
-        "taskId": "uid-1",
-    }
+    owner = {"clientId": "acme", "projectId": "shop", "groupId": ""}
+    times = {"timestamp": clock(), "expiresAt": clock() + timedelta(days=7)}
+    said = {"source": "background", "summary": "Answered.", "details": None, "taskId": "uid-1"}
+    document: dict[str, Any] = {"_id": "effect-key", **owner, **times, **said}
     await database["session_memory"].insert_one(document)
     [entry] = await kb_client.memory.session(scopes.SHOP)
     assert (entry.id, entry.task_id, entry.summary) == ("effect-key", "uid-1", "Answered.")
@@ -183,15 +150,8 @@ async def test_what_happened_in_a_group_is_shown_in_that_group_alone(
 
 async def test_a_tasks_memory(kb_client: client.Client, database: mongo.Database, clock: clocks.Clock) -> None:
     """The document that the operator writes, and what a run adds."""
-    document = {
-        "_id": "uid-1",
-        "taskUid": "uid-1",
-        "scope": {"clientId": "acme", "projectId": "shop", "groupId": "retail"},
-        "contextSummary": "A login bug.",
-        "graphNodeKeys": ["jira::JERV-1"],
-        "ragDocumentIds": ["c1"],
-        "sourceUrn": None,
-    }
+    known = {"contextSummary": "A login bug.", "graphNodeKeys": ["jira::JERV-1"], "ragDocumentIds": ["c1"]}
+    document: dict[str, Any] = {"_id": "uid-1", "taskUid": "uid-1", "scope": callers.SHOP, **known, "sourceUrn": None}
     await database["task_memory"].insert_one(document)
     found = await kb_client.memory.task(scopes.SHOP, "uid-1")
     assert (found.context_summary, found.graph_node_keys) == ("A login bug.", ["jira::JERV-1"])
@@ -200,9 +160,7 @@ async def test_a_tasks_memory(kb_client: client.Client, database: mongo.Database
     assert changed.structured_data == {"branch": "fix/login", "files": ["a", "b"]}
     assert changed.updated_at == clock()
     for viewer, uid in ((scopes.BLOG, "uid-1"), (scopes.OTHER, "uid-1"), (scopes.SHOP, "uid-2")):
-        with pytest.raises(client.Rejected) as caught:
-            await kb_client.memory.task(viewer, uid)
-        assert caught.value.code == "not_found"
+        assert (await rejected(kb_client.memory.task(viewer, uid))).code == "not_found"
 
 
 async def test_the_tasks_of_a_conversation(kb_client: client.Client, database: mongo.Database) -> None:
@@ -258,9 +216,8 @@ async def test_the_lightest_of_too_many_learned_ones_goes(kb_client: client.Clie
     step = [api.Step(agent="A", action="b")]
     for number in range(201):
         clock.advance(hours=1)
-        await kb_client.memory.save_procedure(
-            api.ProcedureDraft(client_id="acme", trigger_pattern=f"t{number}", procedure_steps=step)
-        )
+        draft = api.ProcedureDraft(client_id="acme", trigger_pattern=f"t{number}", procedure_steps=step)
+        await kb_client.memory.save_procedure(draft)
     found = await kb_client.memory.procedures("acme", limit=200)
     assert len(found) == 200
     assert {one.trigger_pattern for one in found} == {f"t{number}" for number in range(1, 201)}
@@ -270,46 +227,36 @@ PROCEDURES = {path.stem: path.read_text() for path in sorted((ROOT / "examples" 
 
 
 @pytest.mark.parametrize("name", PROCEDURES)
-async def test_each_example_is_a_procedure(
-    kb_client: client.Client, served: tuple[client.Client, httpx.AsyncClient], name: str
-) -> None:
+async def test_each_example_is_a_procedure(kb_client: client.Client, http: httpx.AsyncClient, name: str) -> None:
     sent = json.loads(PROCEDURES[name])
-    answer = await served[1].put("/api/v1/memory/procedural", json=sent)
+    answer = await http.put("/api/v1/memory/procedural", json=sent)
     assert answer.status_code == 200, answer.text
     [made] = await kb_client.memory.procedures("acme", name.replace("-", "_"))
     assert made.source == "user_defined"
     assert made.procedure_steps == [{"parameters": {}, **step} for step in sent["procedureSteps"]]
 
 
-async def test_parameters_of_a_step_are_bounded(served: tuple[client.Client, httpx.AsyncClient]) -> None:
+async def test_parameters_of_a_step_are_bounded(http: httpx.AsyncClient) -> None:
     step = {"agent": "Git", "action": "push", "parameters": {f"p{n}": n for n in range(21)}}
     sent = {"clientId": "acme", "triggerPattern": "x", "procedureSteps": [step]}
-    answer = await served[1].put("/api/v1/memory/procedural", json=sent)
-    assert (answer.status_code, answer.json()["error"]["field"]) == (422, "procedureSteps.0.parameters")
+    assert refused(await http.put("/api/v1/memory/procedural", json=sent)) == (422, "procedureSteps.0.parameters")
 
 
 async def test_a_run_reads_the_last_days_and_the_procedures_and_counts_their_use(
     kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database
 ) -> None:
-    keys = runtoken.ring([b"k" * 48])
-
-    def signed(*principals: str, teaches: bool = False) -> str:
-        run = runtoken.Run(
-            task_uid="0b7f", namespace="team-a", attempt=1, scope=scopes.SHOP, mode=pendingtask.Mode.BACKGROUND,
-            ceiling=priority.Priority.P3, principals=principals, teaches=teaches,
-        )  # fmt: skip
-        return runtoken.Signer(lambda: keys, clock).sign(run, timedelta(hours=1))
-
-    verifier = runtoken.Verifier(lambda: keys, clock, runtoken.KNOWLEDGE_BASE)
-    gate = access.Gate(None, rates.Rates(0, 1), lambda: 0.0, None, verifier)
     draft = api.ProcedureDraft(
         client_id="acme", trigger_pattern="bug_report", procedure_steps=[api.Step(agent="Test", action="run")]
     )
     entry = api.SessionDraft(scope=scopes.SHOP, source="chat", summary="said", id="e1")
-    async with whole.over(kb, meters, clock, database=database, gate=gate) as (own, raw):
+    async with whole.over(kb, meters, clock, database=database, gate=callers.gate(now=clock)) as (own, raw):
+
+        def of_a_run(**more: Any) -> client.Client:
+            return client.Client(str(raw.base_url), raw, callers.signed(now=clock, **more))
+
         await own.memory.save_procedure(draft)
         await own.memory.remember(entry)
-        run = client.Client(str(raw.base_url), raw, signed())
+        run = of_a_run()
         [found] = await run.memory.procedures("acme", viewer=scopes.SHOP)
         assert found.trigger_pattern == "bug_report"
         assert [one.summary for one in await run.memory.session(scopes.SHOP)] == ["said"]
@@ -324,7 +271,7 @@ async def test_a_run_reads_the_last_days_and_the_procedures_and_counts_their_use
         defined = draft.model_copy(update={"source": "user_defined"})
         with pytest.raises(client.Rejected, match="has no answer of a user"):
             await run.memory.save_procedure(defined)
-        run = client.Client(str(raw.base_url), raw, signed(teaches=True))
+        run = of_a_run(teaches=True)
         for _ in range(2):
             assert (await run.memory.save_procedure(defined)).source == "user_defined"
         other = [api.Step(agent="Test", action="run", parameters={"folder": "tests"})]
@@ -333,7 +280,7 @@ async def test_a_run_reads_the_last_days_and_the_procedures_and_counts_their_use
         with pytest.raises(client.Rejected, match="may not"):
             await run.memory.save_procedure(defined.model_copy(update={"client_id": "other"}))
         # An entry does not say who may see what it sums up.
-        restricted = client.Client(str(raw.base_url), raw, signed("user:eve"))
+        restricted = of_a_run(principals=("user:eve",))
         assert await restricted.memory.session(scopes.SHOP) == []
         with pytest.raises(client.Rejected, match="may not call"):
             await restricted.memory.save_procedure(defined)
@@ -344,27 +291,18 @@ async def test_a_run_reads_the_last_days_and_the_procedures_and_counts_their_use
 async def test_a_run_writes_a_rule_in_its_own_name_and_replaces_none_of_a_person(
     kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database
 ) -> None:
-    keys = runtoken.ring([b"k" * 48])
+    async with whole.over(kb, meters, clock, database=database, gate=callers.gate(now=clock)) as (own, raw):
 
-    def signed(*rules: str) -> str:
-        run = runtoken.Run(
-            task_uid="0b7f", namespace="team-a", attempt=1, scope=scopes.SHOP, mode=pendingtask.Mode.BACKGROUND,
-            ceiling=priority.Priority.P3, rules=rules,
-        )  # fmt: skip
-        return runtoken.Signer(lambda: keys, clock).sign(run, timedelta(hours=1))
+        def of_a_run(*rules: str) -> client.Client:
+            return client.Client(str(raw.base_url), raw, callers.signed(now=clock, attempt=1, rules=rules))
 
-    gate = access.Gate(
-        None, rates.Rates(0, 1), lambda: 0.0, None, runtoken.Verifier(lambda: keys, clock, runtoken.KNOWLEDGE_BASE)
-    )
-    async with whole.over(kb, meters, clock, database=database, gate=gate) as (own, raw):
         theirs = await own.rules.put(rule("mail", "to core"))
-        run = client.Client(str(raw.base_url), raw, signed("mail"))
+        run = of_a_run("mail")
         for key in ("mail", "learned.other", "learned.mail.more", "LEARNED.mail"):
             with pytest.raises(client.Rejected, match="may not write the rule"):
                 await run.rules.put(rule(key, "to the attacker"))
-        stolen = client.Client(str(raw.base_url), raw, signed())
         with pytest.raises(client.Rejected, match="may not call"):
-            await stolen.rules.put(rule("learned.mail", "to the attacker"))
+            await of_a_run().rules.put(rule("learned.mail", "to the attacker"))
         made = await run.rules.put(rule("learned.mail", "to sales"))
         assert made.created_by == "run 1 of task 0b7f in team-a, approved by a person"
         assert {one.rule_key: one.rule_content for one in await own.rules.in_force(scopes.SHOP)} == {

@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import httpx
 import pytest
 
-from kb import api, client
+from kb import api
 from tests import browser, ports, waiting
 from tests.fakes.ollama import process
 from tests.kb import forwarder, scopes, world
 from tests.kb.agent import rig
-from tests.kb.agent.test_orchestrator import MANUAL, SAID, SEARCH, WRITE
+from tests.kb.agent.rig import MANUAL, SAID, SEARCH, STALL, WRITE
 from tests.kb.files import making as files
 from tests.kb.http import program
 from tests.kb.http.test_page import _WIDER
@@ -28,7 +27,6 @@ pytestmark = pytest.mark.services
 URN = "link::https://docs.example.com/pump"
 TITLE = '<img src=x onerror="document.title=1"> Pump manual'
 HOSTILE = "<script>document.title='stolen'</script><b>Bold</b>"
-STALL = {"fault": {"stall": {"gate": "never"}}}
 _WIDER = _WIDER.replace("dl, dt, dd", "article, h2, ul, .answer, .text")
 
 
@@ -75,17 +73,25 @@ async def count(fake: process.Fake, **match: str) -> bool:
 
 
 @pytest.fixture
-async def url(run: program.Running, http: httpx.AsyncClient) -> AsyncIterator[str]:
-    async with run(JERVIS_KB_DECISION_MODEL=rig.MODEL) as made:
+async def service(run: program.Running) -> AsyncIterator[program.Program]:
+    async with run(JERVIS_KB_DECISION_MODEL=rig.MODEL) as running:
         manual = world.request(f"{MANUAL} {HOSTILE}", urn=URN, kind="manual", title=TITLE)
-        await client.Client(made.url, http).ingest(manual)
-        yield made.url
+        await running.client.ingest(manual)
+        yield running
 
 
 @pytest.fixture
-async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(trust_env=False, timeout=60, verify=False) as made:
-        yield made
+def url(service: program.Program) -> str:
+    return service.url
+
+
+@pytest.fixture
+async def way(url: str) -> AsyncIterator[forwarder.Forwarder]:
+    """A way to the service that can be cut."""
+    opened = forwarder.Forwarder("127.0.0.1", int(url.rsplit(":", 1)[1]), ports.free())
+    await opened.up()
+    yield opened
+    await opened.down()
 
 
 async def test_from_a_question_to_its_evidence_by_keyboard_alone(tmp_path: Path, url: str, fake: process.Fake) -> None:
@@ -231,56 +237,50 @@ async def test_stop_ends_the_call_of_the_model_and_the_next_question_is_answered
         await waiting.eventually(idle)
 
 
-async def test_an_answer_goes_on_after_the_connection_was_lost(tmp_path: Path, url: str, fake: process.Fake) -> None:
-    way = forwarder.Forwarder("127.0.0.1", int(url.rsplit(":", 1)[1]), ports.free())
-    await way.up()
+async def test_an_answer_goes_on_after_the_connection_was_lost(
+    tmp_path: Path, way: forwarder.Forwarder, fake: process.Fake
+) -> None:
     # The simulator is that of other files too, and what is opened stays open.
     gate = f"lost-{uuid.uuid4()}"
     fake.set_script({rig.DECIDE: [SEARCH, {"fault": {"stall": {"gate": gate}}}]})
-    try:
-        async with shown(tmp_path, f"http://127.0.0.1:{way.port}") as tab:
-            await ask(tab, "What is the voltage?")
-            await tab.until("document.querySelectorAll('.tree [data-payload=chunks]').length === 1")
-            await way.down()
-            await tab.until("document.getElementById('state').textContent.startsWith('The connection was lost.')")
-            fake.set_script({rig.DECIDE: [WRITE], rig.ANSWER: [SAID]})
-            fake.open_gate(gate)
-            await way.up()
-            await tab.until(ended("answered"))
-            # Nothing is drawn twice, and nothing is missing.
-            assert await text(tab, ".answer") == SAID
-            tree = "[...document.querySelectorAll('.tree > li')].map(one => one.firstChild.textContent)"
-            assert await tab.evaluate(tree) == ["Looking at the question...", "fast_vector_search", "text_response"]
-            assert await tab.evaluate("document.querySelectorAll('.cited li').length") == 1
-    finally:
+    async with shown(tmp_path, f"http://127.0.0.1:{way.port}") as tab:
+        await ask(tab, "What is the voltage?")
+        await tab.until("document.querySelectorAll('.tree [data-payload=chunks]').length === 1")
         await way.down()
+        await tab.until("document.getElementById('state').textContent.startsWith('The connection was lost.')")
+        fake.set_script({rig.DECIDE: [WRITE], rig.ANSWER: [SAID]})
+        fake.open_gate(gate)
+        await way.up()
+        await tab.until(ended("answered"))
+        # Nothing is drawn twice, and nothing is missing.
+        assert await text(tab, ".answer") == SAID
+        tree = "[...document.querySelectorAll('.tree > li')].map(one => one.firstChild.textContent)"
+        assert await tab.evaluate(tree) == ["Looking at the question...", "fast_vector_search", "text_response"]
+        assert await tab.evaluate("document.querySelectorAll('.cited li').length") == 1
 
 
-async def test_connections_over_which_nothing_comes_end(tmp_path: Path, url: str, fake: process.Fake) -> None:
-    way = forwarder.Forwarder("127.0.0.1", int(url.rsplit(":", 1)[1]), ports.free())
-    await way.up()
+async def test_connections_over_which_nothing_comes_end(
+    tmp_path: Path, way: forwarder.Forwarder, fake: process.Fake
+) -> None:
     fake.set_script({rig.DECIDE: [SEARCH, STALL]})
-    try:
-        async with shown(tmp_path, f"http://127.0.0.1:{way.port}") as tab:
-            await ask(tab, "What is the voltage?")
-            await tab.until("document.querySelectorAll('.tree [data-payload=chunks]').length === 1")
-            # As a proxy does that answers and gives nothing.
-            await tab.evaluate("globalThis.pauses = []; 0")
-            await tab.evaluate("request = async () => { pauses.push(current.pause); return new Response('') }; 0")
-            await way.down()
-            await tab.until("pauses.length >= 3")
-            # Each waits longer than the one before, also after an answer that is empty.
-            assert await tab.evaluate("pauses.slice(0, 3)") == [1000, 2000, 4000]
-            await tab.evaluate("current.heard -= 61000; 0")
-            await tab.until(ended("failed"))
-            assert await text(tab, "#problem") == "Nothing came for 60 seconds. Ask again."
-            # What cannot be opened says so beside the evidence, and takes no other message away.
-            await tab.evaluate("request = async () => { throw new Error('It is away.') }; 0")
-            await tab.evaluate("document.querySelector('.tree [data-payload=chunks] button').click()")
-            await tab.until("document.getElementById('unread').textContent === 'It is away.'")
-            assert await text(tab, "#problem") == "Nothing came for 60 seconds. Ask again."
-    finally:
+    async with shown(tmp_path, f"http://127.0.0.1:{way.port}") as tab:
+        await ask(tab, "What is the voltage?")
+        await tab.until("document.querySelectorAll('.tree [data-payload=chunks]').length === 1")
+        # As a proxy does that answers and gives nothing.
+        await tab.evaluate("globalThis.pauses = []; 0")
+        await tab.evaluate("request = async () => { pauses.push(current.pause); return new Response('') }; 0")
         await way.down()
+        await tab.until("pauses.length >= 3")
+        # Each waits longer than the one before, also after an answer that is empty.
+        assert await tab.evaluate("pauses.slice(0, 3)") == [1000, 2000, 4000]
+        await tab.evaluate("current.heard -= 61000; 0")
+        await tab.until(ended("failed"))
+        assert await text(tab, "#problem") == "Nothing came for 60 seconds. Ask again."
+        # What cannot be opened says so beside the evidence, and takes no other message away.
+        await tab.evaluate("request = async () => { throw new Error('It is away.') }; 0")
+        await tab.evaluate("document.querySelector('.tree [data-payload=chunks] button').click()")
+        await tab.until("document.getElementById('unread').textContent === 'It is away.'")
+        assert await text(tab, "#problem") == "Nothing came for 60 seconds. Ask again."
 
 
 async def test_what_fails_is_shown_with_what_helps(tmp_path: Path, url: str, fake: process.Fake) -> None:
@@ -303,21 +303,17 @@ async def test_what_fails_is_shown_with_what_helps(tmp_path: Path, url: str, fak
 
 
 async def test_the_page_of_a_passage_is_shown_with_the_places_on_it(
-    tmp_path: Path, url: str, http: httpx.AsyncClient, fake: process.Fake
+    tmp_path: Path, service: program.Program, fake: process.Fake
 ) -> None:
     """Its citation names the page, and where on it the quotation stands."""
-    kb = client.Client(url, http)
+    kb = service.client
     raw = files.pages(places.lines("The lease of the office"), places.lines("The pressure valve opens at nine bar"))
     await kb.pages.choose(api.PageChoiceDraft(scope=scopes.ACME, pages="All", by="jana"))
     await kb.learning.file(scopes.SHOP, raw, filename="valve.pdf", source_urn="file::valve")
-
-    async def done() -> bool:
-        return (await kb.pages.state(scopes.SHOP, "file::valve")).state == "Done"
-
-    await waiting.eventually(done, pause=0.2)
+    await service.until_drawn("file::valve")
     search = rig.decided("fast_vector_search", query="pressure valve")
     fake.set_script({rig.DECIDE: [search, WRITE], rig.ANSWER: ['It says "The pressure valve opens" [1].']})
-    async with shown(tmp_path, url) as tab:
+    async with shown(tmp_path, service.url) as tab:
         await ask(tab, "When does the pressure valve open?")
         await tab.until(ended("answered"))
         await tab.evaluate("document.querySelector('.cite').click()")
@@ -329,22 +325,18 @@ async def test_the_page_of_a_passage_is_shown_with_the_places_on_it(
 
 
 async def test_what_is_quoted_of_no_page_is_shown_without_one(
-    tmp_path: Path, url: str, http: httpx.AsyncClient, fake: process.Fake
+    tmp_path: Path, service: program.Program, fake: process.Fake
 ) -> None:
     """A bookmark has words of a page, and is no text of it."""
-    kb, chapter = client.Client(url, http), "When the pressure valve opens safely"
+    kb, chapter = service.client, "When the pressure valve opens safely"
     lines = (places.lines("The lease of the office"), places.lines("The pressure valve opens at nine bar"))
     await kb.pages.choose(api.PageChoiceDraft(scope=scopes.ACME, pages="All", by="jana"))
     raw = files.pages(*lines, bookmark=chapter)
     await kb.learning.file(scopes.SHOP, raw, filename="valve.pdf", source_urn="file::valve")
-
-    async def done() -> bool:
-        return (await kb.pages.state(scopes.SHOP, "file::valve")).state == "Done"
-
-    await waiting.eventually(done, pause=0.2)
+    await service.until_drawn("file::valve")
     search = rig.decided("fast_vector_search", query="nine bar")
     fake.set_script({rig.DECIDE: [search, WRITE], rig.ANSWER: [f'It is the chapter "{chapter}" [1].']})
-    async with shown(tmp_path, url) as tab:
+    async with shown(tmp_path, service.url) as tab:
         await ask(tab, "When does it open?")
         await tab.until(ended("answered"))
         assert "page 2" in await text(tab, ".tree"), "the search has named the page of its words"

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
-import json
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pypdfium2
 import pytest
 
@@ -19,15 +15,15 @@ from crds import scope
 from kb import api, client
 from kb.agent import seeing
 from kb.visual.weaviate import store
-from tests import browser, waiting
+from tests import browser
 from tests.fakes import glyphs, pooling
 from tests.fakes.ollama import process
 from tests.kb import conftest, scopes, world
 from tests.kb.agent import rig
-from tests.kb.agent.test_orchestrator import WRITE
+from tests.kb.agent.rig import WRITE
 from tests.kb.agent.test_seeing import LOOK, SCAN, SEARCH, SEEN
 from tests.kb.files import making as files
-from tests.kb.http import program
+from tests.kb.http import callers, program
 from tests.kb.http.test_page_ask import ask, ended, named, shown, text
 from tests.kb.visual import place as places
 
@@ -41,42 +37,24 @@ RECTANGLES = (
 ASKED = "performance.getEntriesByType('resource').map(one => one.name).filter(one => one.includes('/api/v1/{}'))"
 
 
-@dataclass
-class Running:
-    """The service, and its client that may write."""
-
-    url: str
-    client: client.Client
-
-    async def made(self, urn: str) -> None:
-        """Wait for the pages of a document."""
-
-        async def done() -> bool:
-            return (await self.client.pages.state(scopes.SHOP, urn)).state == "Done"
-
-        await waiting.eventually(done, pause=0.2)
-
-    async def send(self, raw: bytes, urn: str, filename: str) -> None:
-        """A file with pages that are made."""
-        assert (await self.client.learning.file(scopes.SHOP, raw, filename=filename, source_urn=urn)).page_images
-        await self.made(urn)
+async def send(kb: program.Program, raw: bytes, urn: str, filename: str) -> None:
+    """A file with pages that are made."""
+    assert (await kb.client.learning.file(scopes.SHOP, raw, filename=filename, source_urn=urn)).page_images
+    await kb.until_drawn(urn)
 
 
 def token(text: str, **more: Any) -> dict[str, Any]:
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return {"name": text, "sha256": digest, "scopes": [{"clientId": "acme"}], **more}
+    return {"name": text, "sha256": callers.digest(text), "scopes": [{"clientId": "acme"}], **more}
 
 
 @pytest.fixture
-async def service(run: program.Running, settings: dict[str, str], tmp_path: Path) -> AsyncIterator[Running]:
+async def service(run: program.Running, settings: dict[str, str], tmp_path: Path) -> AsyncIterator[program.Program]:
     """With a model of pages that says how it cuts them, a vision model, tokens, and pages of everything."""
-    book = tmp_path / "tokens.yaml"
-    book.write_text(json.dumps({"tokens": [token(ALL, write=True), token(JANA, principals=["user:jana"])]}))
-    url, port = conftest.required("JERVIS_TEST_WEAVIATE_URL"), conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")
-    index = store.Store(url, int(port), "served", index=settings["JERVIS_KB_INDEX"])
+    book = callers.write(tmp_path, token(ALL, write=True), token(JANA, principals=["user:jana"]))
+    url, port, _ = conftest.stores()
+    index = store.Store(url, port, "served", index=settings["JERVIS_KB_INDEX"])
     async with (
         pooling.serving() as model,
-        httpx.AsyncClient(trust_env=False, timeout=60, verify=False) as http,
         run(
             JERVIS_KB_DECISION_MODEL=rig.MODEL,
             JERVIS_KB_VISION_MODEL=rig.MODEL,
@@ -91,9 +69,9 @@ async def service(run: program.Running, settings: dict[str, str], tmp_path: Path
             JERVIS_KB_VISUAL_FIRST_PATCH="0",
         ) as running,
     ):
-        made = Running(running.url, client.Client(running.url, http, ALL))
-        await made.client.pages.choose(api.PageChoiceDraft(scope=scopes.ACME, pages="All", by="jana"))
-        yield made
+        running.client = client.Client(running.url, running.http, ALL)
+        await running.client.pages.choose(api.PageChoiceDraft(scope=scopes.ACME, pages="All", by="jana"))
+        yield running
     await index.destroy()
     await index.close()
 
@@ -115,15 +93,13 @@ async def opened(tab: browser.Tab, selector: str) -> None:
     """What a button opens, with an image of its page."""
     await tab.evaluate("document.getElementById('pictures').replaceChildren()")
     await tab.evaluate(f"document.querySelector('{selector}').click()")
-    image, unread = (
-        "document.querySelector('#pictures img')?.naturalWidth > 0",
-        "document.getElementById('unread').textContent",
-    )
+    image = "document.querySelector('#pictures img')?.naturalWidth > 0"
+    unread = "document.getElementById('unread').textContent"
     await tab.until(f"{image} || {unread} !== ''")
     assert await tab.evaluate(unread) == ""
 
 
-async def search(service: Running, query: str = "pressure valve") -> api.PageHit:
+async def search(service: program.Program, query: str = "pressure valve") -> api.PageHit:
     asked = api.PageSearch(scope=scope.Scope(client_id="acme", project_id="shop"), query=query)
     return (await service.client.pages.search(asked)).pages[0]
 
@@ -132,8 +108,10 @@ async def images(tab: browser.Tab) -> list[str]:
     return [name for role, name in await named(tab) if role == "image" and name]
 
 
-async def test_the_places_of_words_are_marked_on_the_page(tmp_path: Path, service: Running, fake: process.Fake) -> None:
-    await service.send(TEXT, "file::valve", "valve.pdf")
+async def test_the_places_of_words_are_marked_on_the_page(
+    tmp_path: Path, service: program.Program, fake: process.Fake
+) -> None:
+    await send(service, TEXT, "file::valve", "valve.pdf")
     hit = await search(service)
     assert (hit.page_number, [one.text for one in hit.rectangles]) == (2, ["pressure valve"])
     async with shown(tmp_path, service.url) as tab:
@@ -175,9 +153,9 @@ async def test_the_places_of_words_are_marked_on_the_page(tmp_path: Path, servic
 
 
 async def test_the_patches_and_the_place_of_what_was_found_by_its_looks_are_drawn(
-    tmp_path: Path, service: Running, fake: process.Fake
+    tmp_path: Path, service: program.Program, fake: process.Fake
 ) -> None:
-    await service.send(SCAN, "file::plant", "plant.pdf")
+    await send(service, SCAN, "file::plant", "plant.pdf")
     hit = await search(service)
     assert (hit.page_number, hit.rectangles) == (1, [])
     assert hit.place is not None
@@ -215,12 +193,9 @@ async def test_the_patches_and_the_place_of_what_was_found_by_its_looks_are_draw
             assert row == f"Token 1: {first.score:.2f} at row {first.row + 1}, column {first.column + 1}"
 
         # The piece of the image stands beside each citation.
-        await tab.until(
-            "[...document.querySelectorAll('.cited li img')].filter(one => one.naturalWidth > 0).length === 2"
-        )
-        crops = (
-            "[...document.querySelectorAll('.cited li img')].map(one => [one.alt, one.naturalWidth, one.naturalHeight])"
-        )
+        cut_out = "[...document.querySelectorAll('.cited li img')]"
+        await tab.until(f"{cut_out}.filter(one => one.naturalWidth > 0).length === 2")
+        crops = f"{cut_out}.map(one => [one.alt, one.naturalWidth, one.naturalHeight])"
         whole = "[document.querySelector('.page img').naturalWidth, document.querySelector('.page img').naturalHeight]"
         width, height = await tab.evaluate(whole)
         for alt, wide, high in await tab.evaluate(crops):
@@ -232,7 +207,7 @@ async def test_the_patches_and_the_place_of_what_was_found_by_its_looks_are_draw
 
 
 async def test_who_is_named_by_its_token_sees_the_images_of_pages(
-    tmp_path: Path, service: Running, fake: process.Fake
+    tmp_path: Path, service: program.Program, fake: process.Fake
 ) -> None:
     kb, mail, name = service.client, "email::<m1@acme.com>", "plant.pdf"
     request = world.request("The plant is attached.", urn=mail, attachments=[name])
@@ -240,7 +215,7 @@ async def test_who_is_named_by_its_token_sees_the_images_of_pages(
     kept = await kb.store(scopes.SHOP, SCAN)
     draft = api.AttachmentDraft(scope=scopes.SHOP, attached_to=mail, name=name, content_ref=kept, title=name)
     assert (await kb.learning.attachment(draft)).page_images
-    await service.made(api.attachment_urn(mail, name))
+    await service.until_drawn(api.attachment_urn(mail, name))
     async with shown(tmp_path, service.url) as tab:
         await signed_in(tab, JANA)
         await answered(tab, fake, "The page shows a turbine [1].", tools=[SEARCH])
@@ -250,13 +225,13 @@ async def test_who_is_named_by_its_token_sees_the_images_of_pages(
 
 
 async def test_an_image_that_the_service_cannot_cut_is_cut_by_the_page(
-    tmp_path: Path, service: Running, fake: process.Fake
+    tmp_path: Path, service: program.Program, fake: process.Fake
 ) -> None:
     photo = io.BytesIO()
     pypdfium2.PdfDocument(SCAN)[0].render(scale=1).to_pil().save(photo, "JPEG")
     sent = await service.client.learning.image(scopes.SHOP, photo.getvalue(), filename="plant.jpg")
     assert sent.page_images
-    await service.made(sent.source_urn)
+    await service.until_drawn(sent.source_urn)
     hit = await search(service)
     assert hit.place is not None
     async with shown(tmp_path, service.url) as tab:

@@ -6,8 +6,8 @@ import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
-import httpx
 import pytest
 
 from clients import http as outward
@@ -17,15 +17,14 @@ from crds.priority import Priority
 from hack import drawing
 from kb import api, client, metrics
 from kb.files import pages, tika
-from router import client as router_client
 from tests import ports
 from tests.clients import servers
 from tests.controllers import build
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import conftest, memory, scopes, world
+from tests.kb import conftest, scopes, world
 from tests.kb.files import making
-from tests.kb.http import program, whole
+from tests.kb.http import callers, program, whole
 
 pytestmark = pytest.mark.services
 
@@ -37,14 +36,6 @@ SEEN = [
     {"title": "Scan", "description": "A drawing of the pump.", "text": "Pump P-17"},
 ]
 Over = Callable[..., AbstractAsyncContextManager[client.Client]]
-
-
-@pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
-        yield made
 
 
 @pytest.fixture
@@ -188,16 +179,13 @@ async def test_a_scan_that_came_with_a_task(kb: world.ObservedState, over: Over,
     kept = await kb.content.save(scopes.SHOP, making.pages(TEXT, making.BAR, WIDE), "application/pdf")
     mail = making.pictures(drawing.picture("The pump P-17 leaks.")).encode()
     forwarded = await kb.content.save(scopes.SHOP, mail, "message/rfc822")
-    files = [
-        {
-            "name": name,
-            "mediaType": "application/octet-stream",
-            "contentRef": ref.model_dump(by_alias=True, mode="json"),
-        }
+    media = {"mediaType": "application/octet-stream"}
+    files: list[dict[str, Any]] = [
+        {"name": name, **media, "contentRef": ref.model_dump(by_alias=True, mode="json")}
         for name, ref in (("lease.pdf", kept), ("mail.eml", forwarded))
     ]
-    owner = {"clientId": scopes.SHOP.client_id, "projectId": scopes.SHOP.project_id, "groupId": scopes.SHOP.group_id}
-    task = build.task(Phase.QUALIFYING, spec={**owner, "sourceUrn": "email::<m1@acme.com>", "attachments": files})
+    of_the_mail = {**callers.SHOP, "sourceUrn": "email::<m1@acme.com>"}
+    task = build.task(Phase.QUALIFYING, spec={**of_the_mail, "attachments": files})
     async with over(pages.Limits(pages=1)) as kb_client:
         found = await ingest.ingest_files(kb_client, task, Priority.P3)
     assert (found.refused, found.away) == ((), False)
@@ -228,11 +216,8 @@ async def test_the_whole_service_finds_a_scanned_page(
         "JERVIS_KB_INSIDE_IMAGES": "1",
         "JERVIS_KB_VISION_MODELS": several,
     }
-    async with (
-        program.running(tmp_path, ports.free(), settings | more) as run,
-        httpx.AsyncClient(trust_env=False, timeout=60, verify=False) as http,
-    ):
-        kb_client = client.Client(run.url, http)
+    async with program.running(tmp_path, ports.free(), settings | more) as running:
+        kb_client = running.client
         await kb_client.ready()
         line = "BT /F1 12 Tf 72 720 Td (Twenty-four letters here) Tj ET"
         raw = making.pages(f"{line} {WIDE}", making.BAR, WIDE, making.BAR)

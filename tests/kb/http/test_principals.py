@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +12,12 @@ import httpx
 import pytest
 
 from crds import access as accesses
-from crds import grants, runtoken, scope
-from crds.pendingtask import Mode
-from crds.priority import Priority
+from crds import scope
 from kb import api, metrics
-from kb.access import rates
-from kb.http import access
-from router import client as router_client
-from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
-from tests.kb.http import serving
-from tests.kb.http import test_access as others
+from tests.kb import scopes, world
+from tests.kb.http import callers, serving
+from tests.kb.http.callers import SHOP
 
-NOW = datetime(2026, 3, 1, tzinfo=UTC)
-KEYS = runtoken.ring([b"k" * 48])
-SHOP = scopes.SHOP.model_dump(by_alias=True)
 JANA, DEV = ("user:jana@acme.cz", "group:staff"), ("user:petr@acme.cz", "group:dev")
 
 
@@ -40,10 +30,8 @@ def restricted(*principals: str) -> accesses.Access:
 
 
 @pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
+async def kb(open_world: world.Open) -> AsyncIterator[world.ObservedState]:
+    async with open_world() as opened:
         for name, given in (
             ("open", accesses.PUBLIC),
             ("jana", restricted(JANA[0])),
@@ -51,37 +39,30 @@ async def kb(
             ("silent", None),
             ("closed", restricted()),
         ):
-            await put(made, name, given)
-        yield made
+            await put(opened, name, given)
+        yield opened
 
 
-async def put(made: world.ObservedState, name: str, given: accesses.Access | None, more: str = "") -> None:
+async def put(kb: world.ObservedState, name: str, given: accesses.Access | None, more: str = "") -> None:
     request = world.request(text(name) + more, urn=f"wiki::{name}", kind="wiki", title=f"Plan {name}")
-    await made.ingest(request.model_copy(update={"access": given}))
+    await kb.ingest(request.model_copy(update={"access": given}))
 
 
 @pytest.fixture
 async def http(kb: world.ObservedState, meters: metrics.Metrics, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    told = {"name": "jana", "sha256": others.digest("jana-token"), "scopes": [{"clientId": "acme"}], "principals": JANA}
-    path = tmp_path / "tokens.yaml"
-    path.write_text(json.dumps({"tokens": [*others.TOKENS["tokens"], told]}))
-    verifier = runtoken.Verifier(lambda: KEYS, lambda: NOW, runtoken.KNOWLEDGE_BASE)
-    gate = access.Gate(grants.Book(path), rates.Rates(0, 1), lambda: 0.0, None, verifier)
+    told = {"name": "jana", "sha256": callers.digest("jana-token"), "scopes": [{"clientId": "acme"}]}
+    gate = callers.gate(callers.write(tmp_path, told | {"principals": JANA}))
     async with serving.over(kb, meters, gate=gate) as (_, raw):
         yield raw
 
 
 def run_token(*principals: str) -> str:
-    run = runtoken.Run(
-        task_uid="0b7f", namespace="team-a", attempt=1, scope=scopes.SHOP, mode=Mode.BACKGROUND, ceiling=Priority.P3,
-        principals=principals,
-    )  # fmt: skip
-    return runtoken.Signer(lambda: KEYS, lambda: NOW).sign(run, timedelta(hours=1))
+    return callers.signed(principals=principals)
 
 
 def headers(token: str, *named: str) -> dict[str, str]:
     more = {accesses.HEADER: ", ".join(named)} if named else {}
-    return {"Authorization": f"Bearer {token}", **more}
+    return callers.bearer(token) | more
 
 
 async def plans(http: httpx.AsyncClient, sent: dict[str, str]) -> set[str]:
@@ -141,10 +122,9 @@ async def test_what_names_no_principals_is_refused(http: httpx.AsyncClient, name
 
 
 async def test_what_cannot_be_answered_on_behalf_of_somebody_is_not(http: httpx.AsyncClient) -> None:
-    response = await http.get("/api/v1/content/k", params=SHOP, headers=headers("jana-token"))
-    assert response.status_code == 403
-    response = await http.get("/api/v1/queue", params=SHOP, headers=headers("jana-token"))
-    assert response.status_code == 403
+    for path in ("content/k", "queue"):
+        response = await http.get(f"/api/v1/{path}", params=SHOP, headers=headers("jana-token"))
+        assert response.status_code == 403, path
 
 
 async def test_a_right_that_is_revoked_or_given_counts_at_once(
@@ -183,13 +163,8 @@ async def test_an_attachment_is_shown_to_those_who_see_its_document(
 
 
 async def test_the_name_is_the_knowledge_base_s_own(http: httpx.AsyncClient) -> None:
-    asked = {
-        "scope": SHOP,
-        "sourceUrn": "wiki::x",
-        "kind": "wiki",
-        "content": "x",
-        "metadata": {accesses.METADATA: "public"},
-    }
+    asked = {"scope": SHOP, "sourceUrn": "wiki::x", "kind": "wiki", "content": "x"}
+    asked |= {"metadata": {accesses.METADATA: "public"}}
     response = await http.post("/api/v1/ingest/full", json=asked, headers=headers("operator-token"))
     assert response.status_code == 422
     assert accesses.METADATA in response.json()["error"]["message"]

@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
 
-from kb import api, client
+from kb import api
 from tests.kb import scopes, world
 from tests.kb.files import making
 from tests.kb.http import program
+from tests.kb.http.callers import SHOP
 
 pytestmark = pytest.mark.services
 
-SHOP = {"clientId": "acme", "projectId": "shop", "groupId": "retail"}
 TEXTS = [
     "\x00", "a\x00b", "\ud800", "\U0010ffff", "\u202e", "x" * 5_000, "$where", "{{7*7}}", "'; DROP TABLE jobs; --",
     "a" * 200 + "\x00", "../../etc/passwd", "\r\nX-Evil: 1", "%00", "%ED%A0%80", "9" * 400, "-1", "1e9999", "NaN",
@@ -126,19 +125,13 @@ def everything() -> list[tuple[str, str, dict[str, Any]]]:
     return [*made, *(("GET", path, {"params": SHOP}) for path in odd)]
 
 
-@pytest.fixture
-async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(trust_env=False, timeout=120, verify=False) as made:
-        yield made
-
-
-async def test_every_one_is_answered_and_none_is_a_bug(run: program.Running, http: httpx.AsyncClient) -> None:
+async def test_every_one_is_answered_and_none_is_a_bug(run: program.Running) -> None:
     wrong: list[str] = []
     async with run() as kb:
 
         async def send(method: str, path: str, **more: Any) -> None:
             try:
-                answer = await http.request(method, kb.url + path, **more)
+                answer = await kb.http.request(method, kb.url + path, **more)
             except (httpx.InvalidURL, UnicodeEncodeError, httpx.LocalProtocolError):
                 return  # it cannot even be sent
             if path.endswith("/crawl") and NAMES in answer.text:
@@ -152,7 +145,7 @@ async def test_every_one_is_answered_and_none_is_a_bug(run: program.Running, htt
                 if not said["message"]:
                     wrong.append(f"{method} {path} {str(more)[:300]}: no message")
 
-        described = (await http.get(f"{kb.url}/api/v1/openapi.json")).json()["paths"]
+        described = (await kb.http.get("/api/v1/openapi.json")).json()["paths"]
         for method, path, names in QUERIES:
             read = {one["name"] for one in described[path][method.lower()]["parameters"]}
             assert set(names) <= read, f"{method} {path} reads none of {set(names) - read}"
@@ -164,10 +157,9 @@ async def test_every_one_is_answered_and_none_is_a_bug(run: program.Running, htt
                 await send(method, path, **more)
 
         await asyncio.gather(*(work() for _ in range(12)))
-        kb_client = client.Client(kb.url, http)
-        await kb_client.learning.index(world.request(urn="after"))
+        await kb.client.learning.index(world.request(urn="after"))
         question = api.RetrieveRequest(scope=scopes.SHOP, query="login bug", sources=["after"])
-        assert (await kb_client.retrieve(question)).items
+        assert (await kb.client.retrieve(question)).items
         log = kb.log.read_text()
     unhandled = [line[:600] for line in log.splitlines() if '"unhandled"' in line or '"broken"' in line]
     assert (wrong, unhandled) == ([], []), "\n".join([*wrong[:20], *unhandled[:5]])

@@ -6,14 +6,13 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from crds import scope
 from kb import api, client
 from kb.agent import seeing
 from kb.visual.weaviate import store
-from tests import ports, waiting
+from tests import ports
 from tests.fakes import pooling
 from tests.fakes.ollama import process
 from tests.kb import conftest, scopes
@@ -39,8 +38,8 @@ async def index(settings: dict[str, str], serving: pooling.Fake) -> AsyncIterato
     """The service's own index, to look into and to take away."""
     settings |= {"JERVIS_KB_VISUAL_URL": serving.url, "JERVIS_KB_VISUAL_MODEL": "served"}
     settings |= {"JERVIS_KB_PDF_PAGES": "0"}
-    url, port = conftest.required("JERVIS_TEST_WEAVIATE_URL"), conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")
-    made = store.Store(url, int(port), "served", index=settings["JERVIS_KB_INDEX"])
+    url, port, _ = conftest.stores()
+    made = store.Store(url, port, "served", index=settings["JERVIS_KB_INDEX"])
     yield made
     await made.destroy()
     await made.close()
@@ -70,21 +69,14 @@ async def test_pages_come_with_a_file_and_go_with_its_document_and_its_scope(
 ) -> None:
     settings |= {"JERVIS_KB_DECISION_MODEL": rig.MODEL, "JERVIS_KB_VISION_MODEL": rig.MODEL}
     settings |= {"JERVIS_KB_AGENT_INTERPRETED": "1", "JERVIS_KB_AGENT_SERVERS": json.dumps([AWAY])}
-    async with (
-        httpx.AsyncClient(trust_env=False, timeout=60, verify=False) as http,
-        program.running(tmp_path, ports.free(), settings) as running,
-    ):
-        kb = client.Client(running.url, http)
+    async with program.running(tmp_path, ports.free(), settings) as running:
+        kb = running.client
         await kb.pages.choose(api.PageChoiceDraft(scope=scopes.ACME, pages="All", by="jana"))
 
         async def sent(owner: scope.Scope) -> None:
             reply = await kb.learning.file(owner, RAW, filename="valve.pdf", source_urn="file::valve")
             assert reply.page_images
-
-            async def done() -> bool:
-                return (await kb.pages.state(owner, "file::valve")).state == "Done"
-
-            await waiting.eventually(done, pause=0.2)
+            await running.until_drawn("file::valve", owner)
 
         await sent(scopes.SHOP)
         assert len([one for one in serving.asked if "messages" in one]) == 2
@@ -94,9 +86,9 @@ async def test_pages_come_with_a_file_and_go_with_its_document_and_its_scope(
         assert (await kb.fetch(scopes.SHOP, reply.pages[0].image.key)).startswith(b"\x89PNG")
         assert len((await index.audit("acme"))[0]) == 2
         await asked_of_the_agent(kb, fake)
-        specification = (await http.get(f"{running.url}/api/v1/openapi.json")).json()
+        specification = (await running.http.get("/api/v1/openapi.json")).json()
         assert {"/api/v1/search/pages", "/api/v1/search/pages/{pageId}/image"} <= specification["paths"].keys()
-        assert 'jervis_kb_pages_total{outcome="page"} 2.0' in (await http.get(f"{running.url}/metrics")).text
+        assert 'jervis_kb_pages_total{outcome="page"} 2.0' in await running.metrics()
 
         await kb.forget(scopes.SHOP, "file::valve")
         assert (await kb.pages.search(QUESTION)).pages == []
@@ -106,12 +98,7 @@ async def test_pages_come_with_a_file_and_go_with_its_document_and_its_scope(
 
         await sent(scopes.SHOP)
         key = (await kb.pages.search(QUESTION)).pages[0].image.key
-        erasure = await kb.erasing.ask(scopes.ACME, "jana")
-
-        async def erased() -> bool:
-            return {one.id: one.state for one in await kb.erasing.listed(scopes.ACME)}[erasure.id] == "Done"
-
-        await waiting.eventually(erased, pause=0.3)
+        await running.until_erased(scopes.ACME, (await kb.erasing.ask(scopes.ACME, "jana")).id)
         assert (await index.audit("acme"))[0] == []
         assert await kb.pages.choices(scopes.SHOP) == []
         with pytest.raises(client.Rejected):

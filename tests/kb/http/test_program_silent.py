@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import httpx
 import pytest
 
-from crds import scope
 from crds.priority import Priority
-from kb import api, client
-from tests import needs, ports, waiting
+from kb import api
+from tests import needs, ports
 from tests.fakes.ollama import process
 from tests.kb import scopes, world
 from tests.kb.files import making
-from tests.kb.http import program
+from tests.kb.http import callers, program
+from tests.kb.rules import test_enforce
 from tests.router import process as router_process
 
 pytestmark = pytest.mark.services
@@ -36,6 +35,7 @@ QUERIES = [
     ("rules/history", ("ruleKey",)),
     ("memory/procedural", ("trigger",)),
 ]
+JSON = {"Content-Type": "application/json"}
 DEBUG = {"JERVIS_KB_LOG_LEVEL": "debug"}
 
 
@@ -46,15 +46,9 @@ def word(kept: set[str]) -> str:
 
 
 @pytest.fixture
-async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(trust_env=False, timeout=60, verify=False) as made:
-        yield made
-
-
-@pytest.fixture
 def tokens(tmp_path: Path) -> dict[str, str]:
     """Settings of a service that wants tokens and has one for the router."""
-    grant = {"name": "all", "sha256": hashlib.sha256(KB_TOKEN.encode()).hexdigest(), "write": True, "erase": True}
+    grant = {"name": "all", "sha256": callers.digest(KB_TOKEN), "write": True, "erase": True}
     book = tmp_path / "kb-tokens.yaml"
     book.write_text(json.dumps({"tokens": [{**grant, "scopes": [{"clientId": "*"}]}]}))
     own = tmp_path / "router-token"
@@ -62,8 +56,9 @@ def tokens(tmp_path: Path) -> dict[str, str]:
     return {"JERVIS_KB_TOKENS_FILE": str(book), "JERVIS_KB_ROUTER_TOKEN_FILE": str(own)}
 
 
-async def surface(kb_client: client.Client, http: httpx.AsyncClient, url: str, w: Callable[[], str]) -> None:
+async def surface(kb: program.Program, w: Callable[[], str]) -> None:
     """Everything that takes words, each with words of its own; what is wrong too."""
+    kb_client, http = kb.client, kb.http
     needs.ocr()
     text = f"user:{w()}|OWNS|file:{w()}.py\n\nPetr {w()} wrote {w()}."
     await kb_client.ingest(world.request(text, title=w(), metadata={"author": w()}))
@@ -73,22 +68,11 @@ async def surface(kb_client: client.Client, http: httpx.AsyncClient, url: str, w
     await kb_client.learning.file(scopes.SHOP, making.docx(f"Another of {w()}."), source_urn=f"file:{w()}")
     await kb_client.learning.image(scopes.SHOP, making.png(4, 4), filename=f"{w()}.png")
     kept = await kb_client.store(scopes.SHOP, f"Stored {w()}.".encode())
-    attachment = api.AttachmentDraft(
-        scope=scopes.SHOP, attached_to=f"mail:{w()}", name=f"{w()}.txt", content_ref=kept, title=w()
-    )
-    await kb_client.learning.attachment(attachment)
-    await kb_client.learning.outcome(
-        api.Outcome(
-            scope=scopes.SHOP,
-            task_id="t1",
-            task_category=api.TaskCategory.EPIC,
-            task_action="code",
-            question=w(),
-            final_result=w(),
-        )
-    )
-    rule = {"scope": scopes.SHOP, "rule_key": "k", "rule_type": "CUSTOM", "rule_content": w(), "created_by": "me"}
-    await kb_client.rules.put(api.RuleDraft.model_validate(rule))
+    attached: dict[str, Any] = {"attached_to": f"mail:{w()}", "name": f"{w()}.txt", "content_ref": kept, "title": w()}
+    await kb_client.learning.attachment(api.AttachmentDraft(scope=scopes.SHOP, **attached))
+    task: dict[str, Any] = {"task_id": "t1", "task_category": api.TaskCategory.EPIC, "task_action": "code"}
+    await kb_client.learning.outcome(api.Outcome(scope=scopes.SHOP, **task, question=w(), final_result=w()))
+    await kb_client.rules.put(test_enforce.draft(w(), rule_type=api.RuleType.CUSTOM))
     await kb_client.memory.remember(api.SessionDraft(scope=scopes.SHOP, source="chat", summary=w()))
     step = api.Step(agent="a", action=w())
     way = api.ProcedureDraft(client_id="acme", trigger_pattern=w(), procedure_steps=[step])
@@ -99,56 +83,46 @@ async def surface(kb_client: client.Client, http: httpx.AsyncClient, url: str, w
     await kb_client.memory.user(scopes.SHOP)
     for path, names in QUERIES:
         query = {"clientId": "acme", "projectId": "shop"} | {name: f"user:{w()}" for name in names}
-        answer = await http.get(f"{url}/api/v1/{path}", params=query)
+        answer = await http.get(f"/api/v1/{path}", params=query)
         assert answer.status_code == 200, f"{path} reads {names}: {answer.text}"
     for path in (f"memory/task/{w()}", f"content/{w()}", f"chunks/{w()}", f"{w()}"):
-        assert (await http.get(f"{url}/api/v1/{path}", params={"clientId": "acme"})).status_code == 404
-    await http.get(f"{url}/api/v1/graph/nodes", params={"clientId": "acme", w(): w()})
+        assert (await http.get(f"/api/v1/{path}", params={"clientId": "acme"})).status_code == 404
+    await http.get("/api/v1/graph/nodes", params={"clientId": "acme", w(): w()})
     for urn in ("u:2", f"mail:{w()}"):
-        await http.delete(f"{url}/api/v1/documents", params={"clientId": "acme", "projectId": "shop", "sourceUrn": urn})
+        await http.delete("/api/v1/documents", params={"clientId": "acme", "projectId": "shop", "sourceUrn": urn})
     for path in ("ingest/full", "ingest", "retrieve", "store", "rules", "outcomes", "graph/traverse", "crawl"):
         for body in (f'{{"{w()}": "{w()}"}}', f"no JSON {w()}", f'{{"scope": {{"clientId": "a b {w()}"}}}}'):
-            await http.post(f"{url}/api/v1/{path}", content=body, headers={"Content-Type": "application/json"})
+            await http.post(f"/api/v1/{path}", content=body, headers=JSON)
     for raw in (making.zip_bomb(300), f"%PDF-1.7 {w()}".encode(), b"\x00" + w().encode()):
-        await http.post(f"{url}/api/v1/ingest/file", params={"clientId": "acme"}, content=raw)
+        await http.post("/api/v1/ingest/file", params={"clientId": "acme"}, content=raw)
     crawl = {"scope": {"clientId": "acme"}, "url": f"http://user:{PASSWORD}@169.254.169.254/{w()}"}
-    await http.post(f"{url}/api/v1/crawl", json=crawl)
-    await http.get(
-        f"{url}/api/v1/queue", params={"clientId": "acme"}, headers={"Authorization": f"Bearer {WRONG_TOKEN}"}
-    )
-
-
-async def empty(kb_client: client.Client, where: scope.Scope) -> None:
-    async def done() -> bool:
-        return (await kb_client.queue.listed(where)).total == 0
-
-    await waiting.eventually(done)
+    await http.post("/api/v1/crawl", json=crawl)
+    await http.get("/api/v1/queue", params={"clientId": "acme"}, headers=callers.bearer(WRONG_TOKEN))
 
 
 async def test_nothing_that_was_said_is_in_any_log(
-    run: program.Running, http: httpx.AsyncClient, fake: process.Fake, tokens: dict[str, str], tmp_path: Path
+    run: program.Running, fake: process.Fake, tokens: dict[str, str], tmp_path: Path
 ) -> None:
     said: set[str] = set()
     tokens_of_router = tmp_path / "router-tokens.json"
     tokens_of_router.write_text(json.dumps([{"name": "kb", "token": ROUTER_TOKEN}]))
     logs = tmp_path / "router"
     logs.mkdir()
-    http.headers["Authorization"] = f"Bearer {KB_TOKEN}"
     backend = [router_process.spec("one", fake.url)]
     async with router_process.running(
         logs, backend, tokens_file=str(tokens_of_router), log_level="debug", token_required="true"
     ) as router:
         settings = DEBUG | tokens | {"JERVIS_KB_ROUTER_URL": router.url}
         async with run(**settings) as kb:
-            kb_client = client.Client(kb.url, http)
-            await surface(kb_client, http, kb.url, lambda: word(said))
-            await empty(kb_client, scopes.SHOP)
+            kb.http.headers.update(callers.bearer(KB_TOKEN))
+            await surface(kb, lambda: word(said))
+            await kb.until_empty()
             # A model that answers with what it was told instead of with JSON, three times.
             fake.set_script({"kb.extract/v1": [f"no {word(said)}"] * 3})
-            await kb_client.learning.index(world.request(f"Unusable {word(said)}.", urn="u:9"))
-            await empty(kb_client, scopes.SHOP)
+            await kb.client.learning.index(world.request(f"Unusable {word(said)}.", urn="u:9"))
+            await kb.until_empty()
             fake.set_script({})
-            await kb_client.erasing.ask(scopes.SHOP, "jana")
+            await kb.client.erasing.ask(scopes.SHOP, "jana")
         heard = {"kb": kb.log.read_text(), "router": router.text()}
     assert fake.count(path="/api/chat") > 5
     look(heard, said)
@@ -156,12 +130,9 @@ async def test_nothing_that_was_said_is_in_any_log(
     assert '"level": "debug"' in heard["router"] or '"event"' in heard["router"]
 
 
-async def test_nor_when_everything_else_is_away(
-    run: program.Running, http: httpx.AsyncClient, tokens: dict[str, str], tmp_path: Path
-) -> None:
+async def test_nor_when_everything_else_is_away(run: program.Running, tokens: dict[str, str], tmp_path: Path) -> None:
     said: set[str] = set()
     port = ports.free()
-    http.headers["Authorization"] = f"Bearer {KB_TOKEN}"
     away = {
         "JERVIS_KB_MONGODB_URI": f"mongodb://jervis:{PASSWORD}@127.0.0.1:{port}/?serverSelectionTimeoutMS=200",
         "JERVIS_KB_ROUTER_URL": f"http://jervis:{PASSWORD}@127.0.0.1:{port}",
@@ -170,23 +141,17 @@ async def test_nor_when_everything_else_is_away(
         "JERVIS_KB_ARANGO_PASSWORD": PASSWORD,
     }
     async with run(**(DEBUG | tokens | away)) as kb:
-        asked = [("ingest", world.request(f"Away {word(said)}.")), ("ingest/full", world.request(word(said)))]
+        kb.http.headers.update(callers.bearer(KB_TOKEN) | JSON)
+        asked = [
+            ("ingest", world.request(f"Away {word(said)}.")),
+            ("ingest/full", world.request(word(said))),
+            ("retrieve", api.RetrieveRequest(scope=scopes.SHOP, query=word(said))),
+        ]
         for path, document in asked:
-            answer = await http.post(
-                f"{kb.url}/api/v1/{path}",
-                content=document.model_dump_json(by_alias=True),
-                headers={"Content-Type": "application/json"},
-            )
+            answer = await kb.http.post(f"/api/v1/{path}", content=document.model_dump_json(by_alias=True))
             assert answer.status_code == 503, answer.text
-        question = api.RetrieveRequest(scope=scopes.SHOP, query=word(said))
-        answer = await http.post(
-            f"{kb.url}/api/v1/retrieve",
-            content=question.model_dump_json(by_alias=True),
-            headers={"Content-Type": "application/json"},
-        )
-        assert answer.status_code == 503
-        assert PASSWORD not in answer.text
-        ready = await http.get(f"{kb.url}/readyz")
+            assert PASSWORD not in answer.text
+        ready = await kb.http.get("/readyz")
         assert PASSWORD not in ready.text
     look({"kb": kb.log.read_text()}, said)
 
@@ -195,12 +160,10 @@ async def test_nor_when_the_file_of_tokens_is_wrong(
     run: program.Running, tmp_path: Path, tokens: dict[str, str]
 ) -> None:
     book = Path(tokens["JERVIS_KB_TOKENS_FILE"])
-    async with run(**(DEBUG | tokens)) as kb, httpx.AsyncClient(trust_env=False, timeout=60, verify=False) as http:
+    async with run(**(DEBUG | tokens)) as kb:
         for wrong in (f"tokens: [{KB_TOKEN}", f"tokens: [{{token: {KB_TOKEN}}}]", f"{KB_TOKEN}: {{"):
             await asyncio.to_thread(replace, book, wrong)
-            answer = await http.get(
-                f"{kb.url}/api/v1/queue?clientId=acme", headers={"Authorization": f"Bearer {KB_TOKEN}"}
-            )
+            answer = await kb.http.get("/api/v1/queue?clientId=acme", headers=callers.bearer(KB_TOKEN))
             assert answer.status_code == 200, "the former ones hold"
     log = kb.log.read_text()
     assert log.count("the file of tokens is not taken") == 3

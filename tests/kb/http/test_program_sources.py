@@ -47,7 +47,6 @@ async def test_a_page_is_shown_to_those_to_whom_the_wiki_shows_it(run: program.R
         page = server.put("OPS", title="Pump", body=f"<p>{PAGE}</p>")
         server.put("OPS", title="Door", body="<p>The door of hall seven is green.</p>")
         server.put("OPS", kind="attachment", parent=page.id, title="notes.txt", file=f"{NOTES}\n".encode())
-        kb_client = client.Client(kb.url, http)
 
         async def shown(*principals: str) -> tuple[bool, bool]:
             """Whether the page, and its attachment, are in the answers."""
@@ -59,7 +58,7 @@ async def test_a_page_is_shown_to_those_to_whom_the_wiki_shows_it(run: program.R
 
         async def polled() -> int:
             await one.round()
-            return await qualify(one.world, kb_client, lambda number: f"2026-03-01T00:00:{number:02d}Z")
+            return await qualify(one.world, kb.client, lambda number: f"2026-03-01T00:00:{number:02d}Z")
 
         assert await polled() == 2
         assert [await shown(*MEMBER), await shown(*OTHER), await shown()] == [(True, True)] * 3

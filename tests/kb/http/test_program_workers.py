@@ -1,4 +1,4 @@
-"""A reading knowledge base of several processes on one port."""
+"""A reading knowledge base of several processes on one port, and one process that reads beside one that writes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ from pathlib import Path
 import httpx
 import pytest
 
-from kb import settings
-from tests import waiting
+from crds.priority import Priority
+from kb import api, settings
+from tests import ports, waiting
 from tests.fakes.arango import server as arango
+from tests.kb import scopes, world
 from tests.kb.http import program
+from tests.kb.http.callers import rejected
 
 _ASKED = re.compile(r'^jervis_kb_requests_total\{route="/healthz",status="200",worker="(\d)"\} (\d+)', re.MULTILINE)
+
+TWO = {"JERVIS_KB_MODE": "read", "JERVIS_KB_WORKERS": "2"}
 
 
 @pytest.fixture
@@ -28,8 +33,7 @@ def graph() -> Iterator[arango.Server]:
 
 @pytest.mark.services
 async def test_workers_share_the_port_and_their_figures(run: program.Running, graph: arango.Server) -> None:
-    reading = {"JERVIS_KB_MODE": "read", "JERVIS_KB_WORKERS": "2", "JERVIS_KB_ARANGO_URL": graph.url}
-    async with run(**reading) as kb:
+    async with run(**TWO, JERVIS_KB_ARANGO_URL=graph.url) as kb:
         asked, known = 0, dict[str, int]()
         parent = kb.pid
         workers = _children(parent)
@@ -68,8 +72,7 @@ async def test_workers_share_the_port_and_their_figures(run: program.Running, gr
 
 @pytest.mark.services
 async def test_workers_end_with_their_parent(run: program.Running, graph: arango.Server) -> None:
-    reading = {"JERVIS_KB_MODE": "read", "JERVIS_KB_WORKERS": "2", "JERVIS_KB_ARANGO_URL": graph.url}
-    async with run(**reading) as kb:
+    async with run(**TWO, JERVIS_KB_ARANGO_URL=graph.url) as kb:
         workers = _children(kb.pid)
         await kb.end(signal.SIGKILL)
 
@@ -80,8 +83,8 @@ async def test_workers_end_with_their_parent(run: program.Running, graph: arango
 async def test_a_worker_that_cannot_work_ends_all(tmp_path: Path, graph: arango.Server) -> None:
     log = tmp_path / "kb.log"
     given = {"JERVIS_KB_DATA_DIR": str(tmp_path), "JERVIS_KB_HOST": "127.0.0.1", "JERVIS_KB_PORT": "0"}
-    given |= {"JERVIS_KB_MODE": "read", "JERVIS_KB_WORKERS": "2", "JERVIS_KB_ARANGO_URL": graph.url}
-    wrong = program.launch(log, given | {"JERVIS_KB_TOKENS_FILE": str(tmp_path / "none")})
+    given |= TWO | {"JERVIS_KB_ARANGO_URL": graph.url, "JERVIS_KB_TOKENS_FILE": str(tmp_path / "none")}
+    wrong = program.launch(log, given)
     assert await asyncio.to_thread(wrong.wait, waiting.PATIENCE) == 2
     assert "none cannot be read" in log.read_text()
 
@@ -129,3 +132,33 @@ async def _figures(kb: program.Program) -> dict[str, int]:
 
 def _counts(text: str) -> dict[str, int]:
     return {number: int(count) for number, count in _ASKED.findall(text)}
+
+
+QUESTION = api.RetrieveRequest(scope=scopes.SHOP, query="Who wrote UserService?")
+
+
+@pytest.mark.services
+async def test_what_one_writes_the_other_one_reads_and_neither_does_both(
+    tmp_path: Path, settings: dict[str, str], graph: arango.Server
+) -> None:
+    shared = {"JERVIS_KB_ARANGO_URL": graph.url, "JERVIS_KB_ARANGO_DATABASE": "modes"}
+    folders = {mode: tmp_path / mode for mode in ("read", "write")}
+    for folder in folders.values():
+        folder.mkdir()
+    mode = {name: settings | shared | {"JERVIS_KB_MODE": name} for name in folders}
+    async with (
+        program.running(folders["write"], ports.free(), mode["write"]) as writer,
+        program.running(folders["read"], ports.free(), mode["read"]) as reader,
+    ):
+        for one in (writer, reader):
+            assert (await one.http.get("/servez")).status_code == 200
+        writing, reading = writer.client, reader.client
+        reply = await writing.ingest(world.request(), urgency=Priority.P1)
+        [item] = (await reading.retrieve(QUESTION)).items
+        assert item.provenance.chunk_id in reply.chunk_ids
+        for call in (reading.ingest(world.request()), writing.retrieve(QUESTION)):
+            assert (await rejected(call)).status == 404
+        reference = await writing.store(scopes.SHOP, b"body")
+        assert await reading.fetch(scopes.SHOP, reference.key) == b"body"
+        await writing.forget(scopes.SHOP, world.request().source_urn)
+        assert (await reading.retrieve(QUESTION)).items == []

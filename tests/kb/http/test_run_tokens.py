@@ -1,11 +1,9 @@
-"""What the token of a run opens at the knowledge base: its own scope, to read, and nothing beside it."""
+"""What the token of a run opens at the knowledge base: its own scope, to read; and that of an analysis of code."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,70 +12,29 @@ import httpx
 import pytest
 from aiohttp import test_utils, web
 
-from crds import grants, liveruns, priority, runtoken, scope
-from crds.pendingtask import Mode
+from crds import liveruns, priority, runtoken, scope
 from crds.priority import Priority
-from kb import api, client, metrics, service, settings
-from kb.access import rates, runs
-from kb.http import access, body
-from router import client as router_client
+from kb import api, client, metrics, mongo, service, settings
+from kb.access import runs
+from kb.code import analyst, book, budget
+from kb.http import access, body, structures
+from kb.ingest import lanes
 from tests import waiting
 from tests.clients import test_liveruns
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
-from tests.kb.http import test_access as others
-from tests.kb.http.serving import over as serving_over
-
-BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
-KEYS = runtoken.ring([b"k" * 48])
-HOUR = timedelta(hours=1)
-
-
-def signed(
-    where: scope.Scope,
-    *,
-    ceiling: Priority = Priority.P3,
-    lifetime: timedelta = HOUR,
-    repository: str = "",
-    sandbox: bool = False,
-    **more: Any,
-) -> str:
-    run = runtoken.Run(
-        task_uid="0b7f", namespace="team-a", attempt=2, scope=where, mode=Mode.BACKGROUND, ceiling=ceiling,
-        repository=repository, sandbox=sandbox, **more,
-    )  # fmt: skip
-    return runtoken.Signer(lambda: KEYS, lambda: BEGIN).sign(run, lifetime)
-
-
-Serving = Callable[[grants.Book | None], AbstractAsyncContextManager[httpx.AsyncClient]]
-
-
-@pytest.fixture
-def serving(tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics) -> Serving:
-    @asynccontextmanager
-    async def serve(book: grants.Book | None) -> AsyncIterator[httpx.AsyncClient]:
-        verifier = runtoken.Verifier(lambda: KEYS, lambda: BEGIN + HOUR / 2, runtoken.KNOWLEDGE_BASE)
-        gate = access.Gate(book, rates.Rates(0, 1), lambda: 0.0, None, verifier)
-        async with (
-            world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made,
-            serving_over(made, meters, gate=gate) as (_, raw),
-        ):
-            yield raw
-
-    return serve
+from tests.kb import scopes, world
+from tests.kb.http import callers, serving, whole
+from tests.kb.http.callers import BEGIN, HOUR, KEYS, bearer, signed
 
 
 @pytest.fixture(params=["tokens", "open"])
-async def http(request: pytest.FixtureRequest, serving: Serving, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+async def http(
+    request: pytest.FixtureRequest, kb: world.ObservedState, meters: metrics.Metrics, tokens: Path
+) -> AsyncIterator[httpx.AsyncClient]:
     """A knowledge base with a file of tokens, and one without."""
-    path = tmp_path / "tokens.yaml"
-    path.write_text(json.dumps(others.TOKENS))
-    async with serving(grants.Book(path) if request.param == "tokens" else None) as raw:
+    gate = callers.gate(tokens if request.param == "tokens" else None)
+    async with serving.over(kb, meters, gate=gate) as (_, raw):
         yield raw
-
-
-def bearer(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
 
 
 def asked_body(where: scope.Scope) -> Mapping[str, object]:
@@ -86,7 +43,7 @@ def asked_body(where: scope.Scope) -> Mapping[str, object]:
 
 async def test_a_run_reads_its_own_scope_and_what_belongs_to_no_client(http: httpx.AsyncClient) -> None:
     ref = await client.Client(str(http.base_url), http, "operator-token").store(scopes.SHOP, b"something")
-    kb_client = client.Client(str(http.base_url), http, signed(scopes.SHOP))
+    kb_client = client.Client(str(http.base_url), http, signed())
     await kb_client.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="what?"))
     await kb_client.retrieve(api.RetrieveRequest(scope=scopes.GLOBAL, query="what?"))
     assert await kb_client.fetch(scopes.SHOP, ref.key) == b"something"
@@ -101,7 +58,7 @@ async def test_a_run_reads_its_own_scope_and_what_belongs_to_no_client(http: htt
     ids=str,
 )
 async def test_no_other_scope_of_its_client_or_another(http: httpx.AsyncClient, where: scope.Scope) -> None:
-    answer = await http.post("/api/v1/retrieve", json=asked_body(where), headers=bearer(signed(scopes.SHOP)))
+    answer = await http.post("/api/v1/retrieve", json=asked_body(where), headers=bearer(signed()))
     problem = answer.json()["error"]
     assert (answer.status_code, problem["code"], problem["field"]) == (403, "forbidden", "scope")
     assert "scope" in problem["remedy"]
@@ -130,7 +87,7 @@ async def test_a_run_of_a_whole_client_does_not_open_its_projects(http: httpx.As
     ],
 )
 async def test_nothing_is_removed_or_administered_with_it(http: httpx.AsyncClient, method: str, path: str) -> None:
-    answer = await http.request(method, path, headers=bearer(signed(scopes.SHOP)), json=asked_body(scopes.SHOP))
+    answer = await http.request(method, path, headers=bearer(signed()), json=asked_body(scopes.SHOP))
     assert answer.status_code == 403
     problem = answer.json()["error"]
     assert (problem["code"], problem["field"]) == ("forbidden", "path")
@@ -139,12 +96,16 @@ async def test_nothing_is_removed_or_administered_with_it(http: httpx.AsyncClien
 
 
 async def test_a_run_stores_content_in_exactly_its_scope(http: httpx.AsyncClient) -> None:
-    own = client.Client(str(http.base_url), http, signed(scopes.SHOP))
+    own = client.Client(str(http.base_url), http, signed())
     ref = await own.store(scopes.SHOP, b"a draft")
     assert await own.fetch(scopes.SHOP, ref.key) == b"a draft"
     for where in (scopes.TILL, scopes.ACME, scopes.GLOBAL):
         with pytest.raises(client.Rejected, match="may not write in this scope"):
             await own.store(where, b"a draft")
+
+
+def passes(token: str) -> runs.Pass:
+    return runs.Pass(runtoken.Verifier(lambda: KEYS, lambda: BEGIN, runtoken.KNOWLEDGE_BASE).verify(token))
 
 
 ADDED = [("POST", "/api/v1/crawl"), ("POST", "/api/v1/store"), ("PUT", "/api/v1/memory/procedural"),
@@ -154,28 +115,19 @@ RULES = ("PUT", "/api/v1/rules")
 
 @pytest.mark.parametrize(("method", "path"), ADDED)
 def test_a_run_on_behalf_of_a_user_adds_nothing_that_others_see(method: str, path: str) -> None:
-    def opened(*principals: str) -> bool:
-        run = runtoken.Run(
-            task_uid="0b7f", namespace="team-a", attempt=2, scope=scopes.SHOP, mode=Mode.BACKGROUND,
-            ceiling=Priority.P3, principals=principals,
-        )  # fmt: skip
-        token = runtoken.Signer(lambda: KEYS, lambda: BEGIN).sign(run, HOUR)
-        verifier = runtoken.Verifier(lambda: KEYS, lambda: BEGIN, runtoken.KNOWLEDGE_BASE)
-        return runs.Pass(verifier.verify(token)).permits(method, path)
-
-    assert (opened(), opened("user:eve")) == (True, False)
+    assert passes(signed()).permits(method, path)
+    assert not passes(signed(principals=("user:eve",))).permits(method, path)
 
 
 @pytest.mark.parametrize(("more", "may"), [({}, False), ({"teaches": True}, False), ({"rules": ("mail",)}, True)])
 def test_a_rule_takes_the_approval_of_a_rule(more: dict[str, Any], may: bool) -> None:
-    verifier = runtoken.Verifier(lambda: KEYS, lambda: BEGIN, runtoken.KNOWLEDGE_BASE)
-    assert runs.Pass(verifier.verify(signed(scopes.SHOP, **more))).permits(*RULES) is may
+    assert passes(signed(**more)).permits(*RULES) is may
 
 
 async def test_an_analysis_stores_its_overview_and_reads_nothing(http: httpx.AsyncClient) -> None:
-    """What else it may write is in `test_analysis_tokens`."""
+    """What else it may write is below."""
     ref = await client.Client(str(http.base_url), http, "operator-token").store(scopes.SHOP, b"something")
-    own = client.Client(str(http.base_url), http, signed(scopes.SHOP, repository="acme/storage"))
+    own = client.Client(str(http.base_url), http, signed(repository="acme/storage"))
     assert (await own.store(scopes.SHOP, b"an overview")).bytes == 11
     for call in (
         lambda: own.fetch(scopes.SHOP, ref.key),
@@ -187,22 +139,22 @@ async def test_an_analysis_stores_its_overview_and_reads_nothing(http: httpx.Asy
 
 async def test_a_sandbox_reads_and_stores_content_of_its_scope_and_nothing_else(http: httpx.AsyncClient) -> None:
     """What its command could do with the token, were it to get at it."""
-    own = client.Client(str(http.base_url), http, signed(scopes.SHOP, sandbox=True))
+    own = client.Client(str(http.base_url), http, signed(sandbox=True))
     ref = await own.store(scopes.SHOP, b"a workspace")
     assert await own.fetch(scopes.SHOP, ref.key) == b"a workspace"
     for where in (scopes.TILL, scopes.ACME, scopes.GLOBAL):
         with pytest.raises(client.Rejected, match="in this scope"):
             await own.fetch(where, ref.key)
     for method, path in [*ADDED, RULES, ("POST", "/api/v1/retrieve"), ("GET", "/api/v1/rules"), ("POST", "/mcp")]:
-        headers = bearer(signed(scopes.SHOP, sandbox=True))
+        headers = bearer(signed(sandbox=True))
         answer = await http.request(method, path, headers=headers, json=asked_body(scopes.SHOP))
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden"), path
 
 
 async def test_an_expired_or_changed_one_is_no_token_even_where_none_is_asked_for(http: httpx.AsyncClient) -> None:
-    good = signed(scopes.SHOP)
+    good = signed()
     for token, reason in (
-        (signed(scopes.SHOP, lifetime=timedelta(minutes=5)), "expired"),
+        (signed(lifetime=timedelta(minutes=5)), "expired"),
         (good[:-4] + "AAAA", "signature"),
     ):
         answer = await http.post("/api/v1/retrieve", json=asked_body(scopes.SHOP), headers=bearer(token))
@@ -213,25 +165,24 @@ async def test_an_expired_or_changed_one_is_no_token_even_where_none_is_asked_fo
         assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
-async def test_where_no_token_is_asked_for_requests_without_one_are_served(serving: Serving) -> None:
-    async with serving(None) as http:
+async def test_where_no_token_is_asked_for_requests_without_one_are_served(
+    kb: world.ObservedState, meters: metrics.Metrics
+) -> None:
+    async with serving.over(kb, meters, gate=callers.gate()) as (_, http):
         assert (await http.post("/api/v1/retrieve", json=asked_body(scopes.OTHER))).status_code == 200
         other = await http.post("/api/v1/retrieve", json=asked_body(scopes.OTHER), headers=bearer("anything"))
         assert other.status_code == 200
 
 
 async def test_a_priority_above_its_ceiling_is_lowered() -> None:
-    verifier = runtoken.Verifier(lambda: KEYS, lambda: BEGIN, runtoken.KNOWLEDGE_BASE)
-    gate = access.Gate(None, rates.Rates(0, 1), lambda: 0.0, None, verifier)
-
     async def show(request: web.Request) -> web.Response:
         return web.json_response(body.urgency(request))
 
-    application = web.Application(middlewares=[access.middleware(gate)])
+    application = web.Application(middlewares=[access.middleware(callers.gate())])
     application.router.add_post("/api/v1/retrieve", show)
     async with test_utils.TestClient(test_utils.TestServer(application)) as http:
         for ceiling in Priority:
-            headers = bearer(signed(scopes.SHOP, ceiling=ceiling))
+            headers = bearer(signed(ceiling=ceiling))
             for named in Priority:
                 given = await http.post("/api/v1/retrieve", headers={**headers, priority.HEADER: f"P{int(named)}"})
                 assert await given.json() == max(named, ceiling)
@@ -241,7 +192,7 @@ async def test_a_priority_above_its_ceiling_is_lowered() -> None:
 
 
 async def test_a_run_that_is_over_reads_nothing_and_where_that_is_not_known_it_waits(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+    kb: world.ObservedState, meters: metrics.Metrics
 ) -> None:
     said: list[Exception] = []
 
@@ -249,15 +200,10 @@ async def test_a_run_that_is_over_reads_nothing_and_where_that_is_not_known_it_w
         if said:
             raise said[0]
 
-    verifier = runtoken.Verifier(lambda: KEYS, lambda: BEGIN, runtoken.KNOWLEDGE_BASE, lives)
-    gate = access.Gate(None, rates.Rates(0, 1), lambda: 0.0, None, verifier)
-    async with (
-        world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made,
-        serving_over(made, meters, gate=gate) as (_, raw),
-    ):
+    async with serving.over(kb, meters, gate=callers.gate(lives=lives)) as (_, raw):
 
         async def asked() -> httpx.Response:
-            return await raw.post("/api/v1/retrieve", json=asked_of, headers=bearer(signed(scopes.SHOP)))
+            return await raw.post("/api/v1/retrieve", json=asked_of, headers=bearer(signed()))
 
         asked_of = asked_body(scopes.SHOP)
         assert (await asked()).status_code == 200
@@ -282,14 +228,66 @@ async def test_the_service_asks_the_operator_it_is_told(tmp_path: Path) -> None:
             assert verifier is not None
             now = datetime.now(UTC) - HOUR / 2
             for uid, over in (("0b7f", False), ("other", True)):
-                run = runtoken.Run(
-                    task_uid=uid, namespace="team-a", attempt=2, scope=scopes.SHOP, mode=Mode.BACKGROUND,
-                    ceiling=Priority.P3,
-                )  # fmt: skip
-                token = runtoken.Signer(lambda: KEYS, lambda: now).sign(run, HOUR)
+                token = signed(now=lambda: now, task_uid=uid)
                 await waiting.done(operator.asked_for(1))
                 if over:
                     with pytest.raises(runtoken.Ended):
                         verifier.verify(token)
                 else:
                     assert verifier.verify(token).task_uid == uid
+
+
+@pytest.fixture
+async def analyzed(
+    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database
+) -> AsyncIterator[httpx.AsyncClient]:
+    analysts = analyst.Analyst()
+    pipeline = kb.pipeline.structures(book.Book(database, clock), analysts, budget.Budget())
+    works = structures.Structures(pipeline, lanes.Lanes(meters))
+    async with whole.over(kb, meters, clock, gate=callers.gate(now=clock), more=works.routes()) as (_, raw):
+        yield raw
+    analysts.close()
+
+
+@pytest.fixture
+def token(clock: clocks.Clock) -> str:
+    return callers.signed(now=clock, audience=runtoken.ANALYSIS_AUDIENCE, attempt=0, repository="acme/storage")
+
+
+def structure(name: str = "storage", where: scope.Scope = scopes.SHOP, **more: object) -> dict[str, object]:
+    owner, of = where.model_dump(by_alias=True), {"org": "acme", "name": name}
+    return {"scope": owner, "repository": of, "branch": "main", "commit": "0123456789abcdef", **more}
+
+
+@pytest.mark.services
+async def test_it_writes_about_its_own_repository_in_its_own_scope(analyzed: httpx.AsyncClient, token: str) -> None:
+    # It may: the second one is refused because there is nothing yet that an export could stand beside.
+    for path, status in (("git-structure", 200), ("cpg", 409)):
+
+        async def sent(said: dict[str, object], to: str = path) -> httpx.Response:
+            return await analyzed.post(f"/api/v1/ingest/{to}", json=said, headers=callers.bearer(token))
+
+        assert (await sent(structure())).status_code == status
+        for odd, field in ((structure("other"), "repository"), (structure(where=scopes.TILL), "scope")):
+            answer = await sent(odd)
+            assert (answer.status_code, answer.json()["error"]["field"]) == (403, field)
+
+
+@pytest.mark.services
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"removed": True, "commit": None},
+        {"moved": True},
+        {"host": "git.example.com"},
+        {"access": {"visibility": "Public"}},
+    ],
+    ids=lambda more: next(iter(more)),
+)
+async def test_it_says_nothing_that_the_connection_says(
+    analyzed: httpx.AsyncClient, token: str, more: dict[str, Any]
+) -> None:
+    answer = await analyzed.post("/api/v1/ingest/git-structure", json=structure(**more), headers=callers.bearer(token))
+    assert (answer.status_code, answer.json()["error"]["field"]) == (403, next(iter(more)))
+    # A request without a token of an analysis may.
+    assert (await analyzed.post("/api/v1/ingest/git-structure", json=structure(**more))).status_code == 200

@@ -13,13 +13,11 @@ from pathlib import Path
 import pytest
 
 from crds.priority import Priority
-from kb import api, metrics
+from kb import api
 from kb.reading import answers as kept
 from kb.reading import draft, extraction, prompt
 from kb.retrieve import search
-from router import client as router_client
-from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 
 _FOLDER = Path(__file__).parent.parent / "languages"
 # One question of forty, found second instead of first, is 1.25 points of the mean reciprocal rank.
@@ -65,29 +63,25 @@ def figures(found: Sequence[tuple[set[str], list[str]]]) -> Figures:
 
 
 @pytest.mark.parametrize("language", _WANTED)
-async def test_a_language_is_found_as_well_as_english(
-    language: str, tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> None:
-    vectors = memory.Vectors()
-    async with world.opened(tmp_path, router, clock, meters, vectors, memory.Content()) as kb:
-        await ingest(kb, language)
-        finder = kb.finder(search.Breadth())
-        urns = {
-            item.provenance.chunk_id: item.provenance.source_urn.removeprefix("note:")
-            for item in (await kb.ask("a", max_results=50)).items
+async def test_a_language_is_found_as_well_as_english(kb: world.ObservedState, language: str) -> None:
+    await ingest(kb, language)
+    finder = kb.finder(search.Breadth())
+    urns = {
+        item.provenance.chunk_id: item.provenance.source_urn.removeprefix("note:")
+        for item in (await kb.ask("a", max_results=50)).items
+    }
+    parts: dict[str, list[tuple[set[str], list[str]]]] = {"vector": [], "keyword": [], "whole": []}
+    for _, question, gold in rows(language, "questions"):
+        vector = await finder.embed(question, Priority.P0)
+        hits = {
+            "vector": await kb.vectors.dense(scopes.SHOP, vector, limit=50),
+            "keyword": await kb.vectors.lexical(scopes.SHOP, question, limit=50),
         }
-        parts: dict[str, list[tuple[set[str], list[str]]]] = {"vector": [], "keyword": [], "whole": []}
-        for _, question, gold in rows(language, "questions"):
-            vector = await finder.embed(question, Priority.P0)
-            hits = {
-                "vector": await vectors.dense(scopes.SHOP, vector, limit=50),
-                "keyword": await vectors.lexical(scopes.SHOP, question, limit=50),
-            }
-            for name, order in hits.items():
-                parts[name].append((set(gold.split(",")), [urns[hit.chunk_id] for hit in order]))
-            reply = await kb.ask(question, max_results=20)
-            best = [item.provenance.source_urn.removeprefix("note:") for item in reply.items]
-            parts["whole"].append((set(gold.split(",")), best))
+        for name, order in hits.items():
+            parts[name].append((set(gold.split(",")), [urns[hit.chunk_id] for hit in order]))
+        reply = await kb.ask(question, max_results=20)
+        best = [item.provenance.source_urn.removeprefix("note:") for item in reply.items]
+        parts["whole"].append((set(gold.split(",")), best))
     by_vector, by_word, whole = (figures(parts[name]) for name in ("vector", "keyword", "whole"))
     rank, recall = _WANTED[language]
     assert whole.rank >= rank

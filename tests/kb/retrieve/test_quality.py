@@ -6,7 +6,8 @@ data is in `tests/kb/questions`; `python -m bench.kb retrieval` measures the who
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -26,21 +27,23 @@ _WANTED = {"musique": (31, 27), "lihua": (16, 13)}
 _SLACK = 1
 
 
+@asynccontextmanager
 async def opened(
     folder: Path, router: router_client.Client, meters: metrics.Metrics, name: str, *, types: int = 1
-) -> inmemory.Corpus:
+) -> AsyncIterator[inmemory.Corpus]:
     """The set, searchable."""
     triples = _FOLDER / f"{name}.triples.jsonl"
     passages = corpus.load(_FOLDER / f"{name}.passages.jsonl", triples if triples.exists() else None, types=types)
     graph = graph_sqlite.Store(folder / f"{name}{types}.sqlite")
     await graph.prepare()
     embedder = embedding.Embedder(router, "all-minilm", meters)
-    return await inmemory.fill(inmemory.Empty(graph, embedder, meters), passages)
+    yield await inmemory.fill(inmemory.Empty(graph, embedder, meters), passages)
+    await graph.close()
 
 
-async def found(made: inmemory.Corpus, weights: rank.Weights, questions: Sequence[corpus.Question]) -> tuple[int, int]:
+async def found(searched: inmemory.Corpus, questions: Sequence[corpus.Question]) -> tuple[int, int]:
     """How many gold passages are among the first five, and among as many as there are gold ones."""
-    finder = made.finder(weights, search.Breadth())
+    finder = searched.finder(rank.Weights(), search.Breadth())
     among, highest = 0, 0
     for question in questions:
         asked = api.RetrieveRequest(scope=corpus.OWNER, query=question.text, max_results=_DEPTH)
@@ -57,11 +60,8 @@ async def test_passages_are_found_as_well_as_before(
     name: str, tmp_path: Path, router: router_client.Client, meters: metrics.Metrics
 ) -> None:
     questions = corpus.questions(_FOLDER / f"{name}.questions.jsonl")
-    made = await opened(tmp_path, router, meters, name)
-    try:
-        among, highest = await found(made, rank.Weights(), questions)
-    finally:
-        await made.graph.close()
+    async with opened(tmp_path, router, meters, name) as searched:
+        among, highest = await found(searched, questions)
     wanted, wanted_highest = _WANTED[name]
     assert among >= wanted - _SLACK
     assert highest >= wanted_highest - _SLACK
@@ -74,9 +74,6 @@ async def test_things_of_several_types_are_found_as_well(
     questions = corpus.questions(_FOLDER / "musique.questions.jsonl")
     figures = []
     for types in (1, 4):
-        made = await opened(tmp_path, router, meters, "musique", types=types)
-        try:
-            figures.append(await found(made, rank.Weights(), questions))
-        finally:
-            await made.graph.close()
+        async with opened(tmp_path, router, meters, "musique", types=types) as searched:
+            figures.append(await found(searched, questions))
     assert figures[0] == figures[1]

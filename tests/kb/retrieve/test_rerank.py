@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,41 +10,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crds.priority import Priority
-from kb import api, metrics
+from kb import api
 from kb.retrieve import rank, rerank, search
 from router import client as router_client
 from tests.fakes.ollama import process
-from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 
 QUESTION = "Who repaired the telescope mirror?"
-SHORT = "The mirror."
+MODEL = "all-minilm:latest"
 LONG = "Nobody knew it, but Petr repaired the telescope mirror, and who helped is not written."
 
 
 @pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
-        await made.ingest(world.request("The telescope mirror was repaired.", urn="u:1", title="Telescope mirror"))
-        await made.ingest(world.request(LONG, urn="u:2", title="Who"))
+async def kb(open_world: world.Open) -> AsyncIterator[world.ObservedState]:
+    async with open_world() as opened:
+        await opened.ingest(world.request("The telescope mirror was repaired.", urn="u:1", title="Telescope mirror"))
+        await opened.ingest(world.request(LONG, urn="u:2", title="Who"))
         for number in range(4):
-            await made.ingest(world.request(f"The mirror of room {number}.", urn=f"u:room{number}", title="Rooms"))
-        yield made
+            await opened.ingest(world.request(f"The mirror of room {number}.", urn=f"u:room{number}", title="Rooms"))
+        yield opened
 
 
 async def answered(
-    kb: world.ObservedState,
-    meters: metrics.Metrics,
-    router: router_client.Client,
-    *,
-    model: str = "all-minilm:latest",
-    seconds: float = 30.0,
-    **more: Any,
+    kb: world.ObservedState, router: router_client.Client, model: str = MODEL, seconds: float = 30.0, **more: Any
 ) -> api.RetrieveReply:
-    judge = rerank.CrossEncoder(router, model, meters, candidates=5, seconds=seconds, chars=400)
-    stores = (kb.graph, kb.vectors, kb.embedder, meters, rank.Weights(), search.Breadth())
+    judge = rerank.CrossEncoder(router, model, kb.meters, candidates=5, seconds=seconds, chars=400)
+    stores = (kb.graph, kb.vectors, kb.embedder, kb.meters, rank.Weights(), search.Breadth())
     finder = search.Search(*stores, reranker=judge)
     question = api.RetrieveRequest(scope=scopes.SHOP, query=QUESTION, explain=True, **more)
     return await finder.retrieve(question, Priority.P1)
@@ -55,17 +45,17 @@ def sources(reply: api.RetrieveReply) -> list[str]:
     return [one.provenance.source_urn for one in reply.items]
 
 
-def counted(meters: metrics.Metrics, outcome: str) -> float:
-    return meters.registry.get_sample_value("jervis_kb_reranks_total", {"outcome": outcome}) or 0.0
+def counted(kb: world.ObservedState, outcome: str) -> float:
+    return kb.meters.registry.get_sample_value("jervis_kb_reranks_total", {"outcome": outcome}) or 0.0
 
 
 async def test_the_first_candidates_are_ordered_by_the_model(
-    kb: world.ObservedState, meters: metrics.Metrics, router: router_client.Client, fake: process.Fake
+    kb: world.ObservedState, router: router_client.Client, fake: process.Fake
 ) -> None:
     plain = await kb.ask(QUESTION, explain=True)
     assert (plain.rerank, sources(plain)[0]) == ("Off", "u:1")
     assert fake.count(path="/v1/rerank") == 0
-    reply = await answered(kb, meters, router)
+    reply = await answered(kb, router)
     assert (reply.rerank, sources(reply)[0]) == ("Done", "u:2")
     [asked] = fake.requests(path="/v1/rerank")
     assert (asked["priority"], asked["body"]["query"], len(asked["body"]["documents"])) == ("1", QUESTION, 5)
@@ -76,9 +66,9 @@ async def test_the_first_candidates_are_ordered_by_the_model(
     confidences = [one.confidence for one in reply.items]
     assert confidences == sorted(confidences, reverse=True)
     assert sorted(confidences) == sorted(one.confidence for one in plain.items), "the scores are moved, not made"
-    assert counted(meters, "done") == 1
+    assert counted(kb, "done") == 1
     # What is asked for beyond the candidates, or within them, is in the same order.
-    assert sources(await answered(kb, meters, router, max_results=1)) == ["u:2"]
+    assert sources(await answered(kb, router, max_results=1)) == ["u:2"]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +83,6 @@ async def test_the_first_candidates_are_ordered_by_the_model(
 )
 async def test_without_its_answer_the_order_is_the_one_before(
     kb: world.ObservedState,
-    meters: metrics.Metrics,
     router: router_client.Client,
     fake: process.Fake,
     fault: dict[str, Any] | None,
@@ -103,10 +92,10 @@ async def test_without_its_answer_the_order_is_the_one_before(
     plain = await kb.ask(QUESTION, explain=True)
     if fault is not None:
         fake.set_faults([{"match": {"path": "/v1/rerank"}, **fault}])
-    reply = await answered(kb, meters, router, **more)
+    reply = await answered(kb, router, **more)
     assert reply.rerank == outcome
     assert reply.model_copy(update={"rerank": "Off"}) == plain
-    assert counted(meters, outcome.lower()) == 1
+    assert counted(kb, outcome.lower()) == 1
 
 
 @given(st.lists(st.tuples(st.floats(0, 5), st.none() | st.floats(-9, 9)), min_size=1, max_size=12))

@@ -1,28 +1,28 @@
-"""The evidence pack: hops, provenance, kinds, and nothing that is not committed or not the viewer's."""
+"""The evidence pack: hops, provenance, kinds, what it is sufficient for, and nothing that is not the viewer's."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Collection, Mapping
-from pathlib import Path
+from collections.abc import Collection, Mapping
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bench.kb import retrieval
 from crds import scope
 from crds.priority import Priority
 from kb import api, errors, metrics, visibility
 from kb.graph import model as graph_model
 from kb.reading import answers as kept
 from kb.reading import extraction, prompt
-from kb.retrieve import rank, search
+from kb.retrieve import rank, search, sufficiency
 from kb.vectors import embedding, weaviate
 from router import client as router_client
 from tests import waiting
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.aliases import memory as names
 from tests.kb.vectors import contract
 
@@ -36,14 +36,6 @@ async def test_a_question_is_embedded_after_its_instruction(
     [plain, instructed] = await embedder.embed(["Who?", "Instruct: answer\nQuery: Who?"], Priority.P0)
     assert await finder.embed("Who?", Priority.P0) == instructed
     assert await search.Search(*stores).embed("Who?", Priority.P0) == plain
-
-
-@pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
-        yield made
 
 
 async def test_a_hop_brings_what_the_words_do_not(kb: world.ObservedState) -> None:
@@ -196,14 +188,10 @@ async def test_nothing_foreign_is_ever_found(
 
 @pytest.mark.services
 async def test_nothing_foreign_is_ever_found_in_weaviate(
-    tmp_path: Path,
-    router: router_client.Client,
-    clock: clocks.Clock,
-    meters: metrics.Metrics,
-    weaviate_store: weaviate.Store,
+    open_world: world.Open, weaviate_store: weaviate.Store
 ) -> None:
     owners = [scopes.GLOBAL, scopes.ACME, scopes.OTHER, scopes.SHOP, scopes.TILL, scopes.BLOG, scopes.RETAIL]
-    async with world.opened(tmp_path, router, clock, meters, weaviate_store, memory.Content()) as kb:
+    async with open_world(vector=weaviate_store) as kb:
         for number, viewer in enumerate([*owners, scopes.make("nobody")]):
             await check(kb, [(owner, place) for place, owner in enumerate(owners)], viewer, number)
 
@@ -224,14 +212,75 @@ class Away(names.Registry):
 
 @pytest.mark.parametrize("trouble", [errors.Away("mongodb", "no server"), None], ids=["refused", "silent"])
 async def test_a_question_is_answered_while_the_aliases_are_away(
-    tmp_path: Path,
-    router: router_client.Client,
-    clock: clocks.Clock,
-    meters: metrics.Metrics,
-    trouble: Exception | None,
+    open_world: world.Open, clock: clocks.Clock, trouble: Exception | None
 ) -> None:
-    held = (memory.Vectors(), memory.Content(), Away(clock, trouble))
-    async with world.opened(tmp_path, router, clock, meters, *held) as made:
-        await made.ingest(world.request("Petr Svoboda wrote Gateway.kt.", urn="u:1"))
-        found = await waiting.done(made.ask("Who wrote Gateway.kt?"))
+    async with open_world(aliases=Away(clock, trouble)) as kb:
+        await kb.ingest(world.request("Petr Svoboda wrote Gateway.kt.", urn="u:1"))
+        found = await waiting.done(kb.ask("Who wrote Gateway.kt?"))
     assert [item.provenance.source_urn for item in found.items] == ["u:1"]
+
+
+@pytest.mark.parametrize(
+    ("question", "texts", "covered"),
+    [
+        # Long words count more; small ones and those of grammar not at all. 6 of 6 + 7 letters.
+        ("Who paints the bridges?", ["She paints."], 6 / 13),
+        ("Who paints the bridges?", ["She painted.", "A bridge."], 1.0),
+        ("Who paints the bridges?", [], 0.0),
+        ("Paints, paints, bridges?", ["Paint."], 6 / 13),
+        ("Kdo je u Novákových?", ["Jana Nováková"], 1.0),
+        ("佐藤さん", ["佐藤"], 2 / 6),
+        ("Was it 7?", ["It was 8."], 0.0),
+        ("Who is it?", ["Nothing."], 1.0),
+    ],
+)
+def test_what_the_texts_leave_unsaid(question: str, texts: list[str], covered: float) -> None:
+    assert sufficiency.coverage(question, texts) == pytest.approx(covered, abs=1e-4)
+
+
+async def test_a_reply_says_whether_its_evidence_is_sufficient(
+    kb: world.ObservedState, meters: metrics.Metrics
+) -> None:
+    await kb.ingest(world.request("Petr Svoboda wrote Gateway.kt.", urn="u:1", title="Gateway"))
+
+    async def ask(question: str, threshold: float) -> tuple[bool, bool]:
+        parts = (kb.graph, kb.vectors, kb.embedder, meters, rank.Weights(), search.Breadth())
+        asked = api.RetrieveRequest(scope=scopes.SHOP, query=question)
+        reply = await search.Search(*parts, threshold=threshold).retrieve(asked, Priority.P3)
+        return reply.sufficient, "may not answer" in reply.summary
+
+    assert await ask("Who wrote Gateway.kt?", 0.6) == (True, False)
+    assert await ask("Which restaurant serves Szechuan noodles?", 0.6) == (False, True)
+    assert await ask("Which restaurant serves Szechuan noodles?", 0.0) == (True, False)
+    assert meters.registry.get_sample_value("jervis_kb_insufficient_evidence_total") == 1
+    # Nothing found answers nothing, whatever the threshold.
+    empty = await kb.ask("Who wrote Gateway.kt?", kinds=["wiki"])
+    assert (empty.items, empty.coverage, empty.sufficient) == ([], 0.0, False)
+
+
+def test_the_threshold_is_chosen_on_one_half_and_reported_on_the_other() -> None:
+    chosen = [(True, 0.9), (True, 0.6), (True, 0.8), (False, 0.5), (False, 0.7)]
+    reported = [(True, 0.9), (True, 0.3), (False, 0.65), (False, 0.95)]
+    asked = [
+        retrieval.Asked(answerable, half, coverage)
+        for half, of in (("choose", chosen), ("report", reported))
+        for answerable, coverage in of
+    ]
+    found = retrieval.sufficiency(asked)
+    assert found["threshold"] == 0.8
+    assert found["choose"] == {
+        "questions": 3,
+        "unanswerable": 2,
+        "separation": 83.3,
+        "precision": 66.7,
+        "recall": 100.0,
+        "falseAlarms": 33.3,
+    }
+    assert found["report"] == {
+        "questions": 2,
+        "unanswerable": 2,
+        "separation": 25.0,
+        "precision": 50.0,
+        "recall": 50.0,
+        "falseAlarms": 50.0,
+    }

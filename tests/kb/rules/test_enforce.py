@@ -27,17 +27,23 @@ ASKING = ACTIONABLE.model_copy(update={"questions": ["When?"]})
 ROUTES = ("InfoOnly", "Execute", "ExecuteHigh", "Defer 5", "Defer 90", 'Ask "A?"', 'Ask "B?"', 'Fail "F"')
 
 
-def rule(content: str, owner: scope.Scope = scopes.ACME, key: str = "k", version: int = 1) -> api.Rule:
-    return api.Rule(
-        scope=owner,
-        rule_key=key,
-        rule_type=api.RuleType.ROUTING,
-        rule_content=content,
-        description="",
-        version=version,
-        created_at=datetime(2026, 3, 2, tzinfo=UTC),
-        created_by="jana",
-    )
+def rule(
+    content: str,
+    owner: scope.Scope = scopes.ACME,
+    key: str = "k",
+    version: int = 1,
+    rule_type: api.RuleType = api.RuleType.ROUTING,
+) -> api.Rule:
+    """As it is in force."""
+    kept: dict[str, Any] = {"scope": owner, "rule_key": key, "version": version, "description": ""}
+    made: dict[str, Any] = {"created_at": datetime(2026, 3, 2, tzinfo=UTC), "created_by": "jana"}
+    return api.Rule(rule_type=rule_type, rule_content=content, **kept, **made)
+
+
+def draft(content: str, key: str = "r", owner: scope.Scope = scopes.SHOP, **more: Any) -> api.RuleDraft:
+    """As it is sent to a service."""
+    filled = {"rule_type": api.RuleType.ROUTING, "created_by": "jana"} | more
+    return api.RuleDraft(scope=owner, rule_key=key, rule_content=content, **filled)
 
 
 def settled(hints: api.Hints, *contents: str, **more: Any) -> tuple[api.Hints, list[str]]:
@@ -172,15 +178,17 @@ def test_any_text_is_a_mail_without_harm(text: str) -> None:
 
 
 def test_a_model_is_told_rules_of_the_type_custom_whole_and_within_bounds() -> None:
-    custom = {"rule_type": api.RuleType.CUSTOM}
-    rules = [
-        rule("Invoices are urgent.\nenforce: never-say x", scopes.SHOP, "b").model_copy(update=custom),
-        rule("x" * (enforce.TOLD_CHARS - 10), scopes.ACME, "long").model_copy(update=custom),
-        rule("Be kind.", scopes.ACME, "a").model_copy(update=custom),
-        rule("Of others.", scopes.TILL, "c").model_copy(update=custom),
-        rule("Not for models of the qualification.", scopes.ACME, "d"),
-        rule("enforce: always-cite", scopes.ACME, "e").model_copy(update=custom),
+    custom = [
+        rule(content, owner, key, rule_type=api.RuleType.CUSTOM)
+        for content, owner, key in (
+            ("Invoices are urgent.\nenforce: never-say x", scopes.SHOP, "b"),
+            ("x" * (enforce.TOLD_CHARS - 10), scopes.ACME, "long"),
+            ("Be kind.", scopes.ACME, "a"),
+            ("Of others.", scopes.TILL, "c"),
+            ("enforce: always-cite", scopes.ACME, "e"),
+        )
     ]
+    rules = [*custom, rule("Not for models of the qualification.", scopes.ACME, "d")]
     met = enforce.meeting(rules, world.request(), world.MAIL)
     assert met.told == ("Be kind.", "x" * (enforce.TOLD_CHARS - 10))
     found, acted = met.settle(ACTIONABLE)

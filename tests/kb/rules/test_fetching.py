@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from aiohttp import web
 from hypothesis import given
@@ -13,21 +11,17 @@ from crds import provisions, scope
 from kb import api, errors, metrics, visibility
 from kb.crawl import address, fetch
 from kb.rules import fetching
-from router import client as router_client
 from tests.clients import servers
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.crawl import site as sites
 from tests.kb.http import whole
 from tests.kb.rules import test_enforce
+from tests.kb.rules.test_ingest import Kept
 
 
-class Kept:
-    def __init__(self, *contents: str) -> None:
-        self.rules = [test_enforce.rule(content, key=f"k{at}") for at, content in enumerate(contents)]
-
-    async def in_force(self, viewer: scope.Scope) -> list[api.Rule]:
-        return self.rules
+def kept(*contents: str) -> Kept:
+    return Kept(test_enforce.rule(content, key=f"k{at}") for at, content in enumerate(contents))
 
 
 @pytest.mark.parametrize(
@@ -66,34 +60,32 @@ def test_what_is_no_host_is_refused(verb: str, words: str) -> None:
 
 
 def test_each_rule_is_obeyed() -> None:
-    rules = Kept("enforce: fetch-only *.test", "enforce: fetch-only docs.*", "enforce: never-say x").rules
+    rules = kept("enforce: fetch-only *.test", "enforce: fetch-only docs.*", "enforce: never-say x").rules
     assert fetching.refusal(rules, "http://docs.test/a") == ""
     assert "'k1' (version 1) forbids www.test" in fetching.refusal(rules, "http://www.test/a")
     assert "'k0'" in fetching.refusal(rules, "http://docs.example.com:80/a")
-    assert "cannot be enforced" in fetching.refusal(Kept("enforce: never-fly").rules, "http://docs.test/")
+    assert "cannot be enforced" in fetching.refusal(kept("enforce: never-fly").rules, "http://docs.test/")
 
 
 @given(scopes.ANY, scopes.ANY)
 async def test_a_rule_acts_in_its_scope_only(owner: scope.Scope, where: scope.Scope) -> None:
-    kept = Kept()
-    kept.rules = [test_enforce.rule("enforce: never-fetch *", owner)]
+    rules = Kept([test_enforce.rule("enforce: never-fetch *", owner)])
     client = http.client(tls=servers.TLS, find=address.Judge([], sites.everything_here).find)
     fetcher = fetch.Fetcher(client, max_bytes=1, seconds=5)
-    obeying = await fetching.obeying(kept, where, fetcher)
+    obeying = await fetching.obeying(rules, where, fetcher)
     with pytest.raises((fetch.Refused, errors.Invalid)) as caught:
         await obeying.fetch("http://docs.test/")
     assert isinstance(caught.value, fetch.Refused) is visibility.governs(owner, where)
 
 
 async def test_a_crawl_obeys_the_rules_of_its_scope(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+    kb: world.ObservedState, clock: clocks.Clock, meters: metrics.Metrics
 ) -> None:
-    kept = Kept("enforce: never-fetch secret.test")
+    rules = kept("enforce: never-fetch secret.test")
     judge = address.Judge(["127.0.0.0/8"], sites.everything_here)
     async with (
         sites.served() as site,
-        world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as kb,
-        whole.over(kb, meters, clock, judge=judge, kept_rules=kept) as (kb_client, _),
+        whole.over(kb, meters, clock, judge=judge, kept_rules=rules) as (kb_client, _),
     ):
         secret = f"http://secret.test:{site.port}"
 

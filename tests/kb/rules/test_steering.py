@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,35 +16,28 @@ from kb.files import tika
 from kb.qualify import language
 from kb.rules import enforce
 from kb.rules import steering as steered
-from router import client as router_client
 from tests.clients import servers
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import conftest, memory, scopes, world
+from tests.kb import conftest, scopes, world
 from tests.kb.files import making
 from tests.kb.http import whole
+from tests.kb.http.callers import SHOP
 from tests.kb.qualify.test_scenarios import TYPES, document
 from tests.kb.rules import test_enforce
-from tests.kb.rules.test_ingest import Kept
+from tests.kb.rules.test_ingest import Kept, kb
 
 CZECH = "Jana žádá o opravu přihlášení do pátku, protože se uživatelé nemohou přihlásit."
 ENGLISH = "Jana asks for a fix of the login by Friday, because the users cannot log in."
 GERMAN = "Jana bittet um die Korrektur der Anmeldung bis Freitag, weil sich die Nutzer nicht anmelden können."
 
 
+__all__ = ["kb"]
+
+
 @pytest.fixture
 def kept() -> Kept:
-    found = Kept()
-    found.rules = []
-    return found
-
-
-@pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics, kept: Kept
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content(), rules=kept) as opened:
-        yield opened
+    return Kept([])
 
 
 @pytest.mark.parametrize("type_", steering.TYPES)
@@ -67,6 +58,12 @@ async def picture(kb: world.ObservedState) -> api.File:
     return api.File(name="shot.png", content_ref=await kb.content.save(scopes.SHOP, making.png(20, 10), "image/png"))
 
 
+def attached(file: api.File) -> api.AttachmentDraft:
+    """The file as one that came with the mail."""
+    mail: dict[str, Any] = {"scope": scopes.SHOP, "attached_to": document("EMAIL").source_urn}
+    return api.AttachmentDraft(**mail, name=file.name, content_ref=file.content_ref)
+
+
 async def test_no_model_is_shown_an_image_that_a_rule_forbids_on_any_way(
     kb: world.ObservedState, fake: process.Fake, kept: Kept, meters: metrics.Metrics, clock: clocks.Clock
 ) -> None:
@@ -78,18 +75,11 @@ async def test_no_model_is_shown_an_image_that_a_rule_forbids_on_any_way(
     assert reply.qualification.vision == api.VisionContext()
     assert [one.effect for one in reply.rules] == ["never-look-at-images"]
     async with whole.over(kb, meters, clock, kept_rules=kept) as (typed, http):
-        draft = api.AttachmentDraft(
-            scope=scopes.SHOP,
-            attached_to=sent.source_urn,
-            name=file.name,
-            content_ref=file.content_ref,
-            title="A title",
-        )
         with pytest.raises(client.Rejected, match="'blind' \\(version 1\\) forbids to look"):
-            await typed.learning.attachment(draft)
+            await typed.learning.attachment(attached(file).model_copy(update={"title": "A title"}))
         # As a document of its own it is no mail.
         kept.rules = [test_enforce.rule("enforce: never-look-at-images when kind image")]
-        where: dict[str, str] = {"clientId": "acme", "projectId": "shop", "groupId": "retail", "filename": "shot.png"}
+        where = {**SHOP, "filename": "shot.png"}
         raw = making.png(20, 10)
         for route in ("image", "file"):
             answer = await http.post(f"/api/v1/ingest/{route}", params=where, content=raw)
@@ -124,15 +114,12 @@ async def test_a_file_that_came_with_a_mail_is_seen_only_where_the_mail_allows_i
     kept.rules = [test_enforce.rule(f"enforce: never-look-at-images when kind email and {when}")]
     file = await picture(kb)
     await kb.ingest(document("EMAIL", content=MAIL, files=[file], attachments=[file.name]))
-    draft = api.AttachmentDraft(
-        scope=scopes.SHOP, attached_to=document("EMAIL").source_urn, name=file.name, content_ref=file.content_ref
-    )
     async with whole.over(kb, meters, clock, kept_rules=kept) as (typed, _):
         if looks:
-            await typed.learning.attachment(draft)
+            await typed.learning.attachment(attached(file))
         else:
             with pytest.raises(client.Rejected, match="forbids to look"):
-                await typed.learning.attachment(draft)
+                await typed.learning.attachment(attached(file))
     assert (fake.count(path="/api/chat", tag="kb.describe/v1") > 0) is looks
 
 
@@ -152,7 +139,7 @@ async def test_a_mail_that_comes_as_a_file_is_asked_for_its_sender_and_its_words
 ) -> None:
     kept.rules = [test_enforce.rule(f"enforce: never-look-at-images when kind email and {when}")]
     raw = making.pictures(drawing.picture("The pump P-17 leaks."))
-    where = {"clientId": "acme", "projectId": "shop", "groupId": "retail", "filename": "m.eml", "kind": "email"}
+    where = {**SHOP, "filename": "m.eml", "kind": "email"}
     async with outward.client(tls=servers.TLS) as web:
         parser = tika.Tika(conftest.required("JERVIS_TEST_TIKA_URL"), web)
         async with whole.over(kb, meters, clock, kept_rules=kept, parser=parser) as (_, http):
