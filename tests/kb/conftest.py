@@ -6,6 +6,9 @@ import os
 import sqlite3
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from pathlib import Path
+from typing import Any
 
 import httpx
 import prometheus_client
@@ -15,11 +18,13 @@ import pytest
 from kb import metrics
 from kb import mongo as kb_mongo
 from kb.content import mongo
+from kb.content import store as content
+from kb.vectors import store as vectors
 from kb.vectors import weaviate as vectors_weaviate
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import instructions
+from tests.kb import instructions, memory, world
 
 pytest.register_assert_rewrite(
     "tests.kb.aliases.contract",
@@ -38,6 +43,21 @@ def required(name: str) -> str:
     if not value:
         pytest.fail(f"{name} is not set: start the data services, or deselect these tests with -m 'not services'")
     return value
+
+
+def stores() -> tuple[str, int, str]:
+    """The places of the real stores: Weaviate's URL and port of gRPC, MongoDB's URI."""
+    port = int(required("JERVIS_TEST_WEAVIATE_GRPC_PORT"))
+    return required("JERVIS_TEST_WEAVIATE_URL"), port, required("JERVIS_TEST_MONGODB_URI")
+
+
+@contextmanager
+def scratch() -> Iterator[tuple[str, str]]:
+    """URI and name of a database that is gone afterwards."""
+    uri, name = required("JERVIS_TEST_MONGODB_URI"), f"test_kb_{uuid.uuid4().hex[:12]}"
+    yield uri, name
+    with pymongo.MongoClient[dict[str, object]](uri) as client:
+        client.drop_database(name)
 
 
 @pytest.fixture
@@ -84,6 +104,28 @@ async def router(fake: process.Fake) -> AsyncIterator[router_client.Client]:
 
 
 @pytest.fixture
+def open_world(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> world.Open:
+    """Opens a knowledge base over files in `tmp_path` and stores in memory, unless others are named."""
+
+    def opened(
+        path: Path = tmp_path, vector: vectors.Store | None = None, text: content.Store | None = None, **more: Any
+    ) -> AbstractAsyncContextManager[world.ObservedState]:
+        stores = memory.Vectors() if vector is None else vector, memory.Content() if text is None else text
+        return world.opened(path, router, clock, meters, *stores, **more)
+
+    return opened
+
+
+@pytest.fixture
+async def kb(open_world: world.Open) -> AsyncIterator[world.ObservedState]:
+    """A knowledge base with its stores in memory."""
+    async with open_world() as opened:
+        yield opened
+
+
+@pytest.fixture
 def weaviate_index() -> str:
     """The name of the index of `weaviate_store`, and of its model."""
     return f"test-{uuid.uuid4().hex}"
@@ -92,7 +134,7 @@ def weaviate_index() -> str:
 @pytest.fixture
 async def weaviate_store(weaviate_index: str) -> AsyncIterator[vectors_weaviate.Store]:
     """A real Weaviate with collections of this test alone."""
-    url, port = required("JERVIS_TEST_WEAVIATE_URL"), int(required("JERVIS_TEST_WEAVIATE_GRPC_PORT"))
+    url, port, _ = stores()
     # An index of its own as well: who drops a document looks at the collections of every model of the index.
     store = vectors_weaviate.Store(url, port, weaviate_index, index=weaviate_index)
     yield store
@@ -103,22 +145,16 @@ async def weaviate_store(weaviate_index: str) -> AsyncIterator[vectors_weaviate.
 @pytest.fixture
 async def database() -> AsyncIterator[kb_mongo.Database]:
     """A real MongoDB wire with a database of this test alone, for the small collections."""
-    uri = required("JERVIS_TEST_MONGODB_URI")
-    name = f"test_kb_{uuid.uuid4().hex[:12]}"
-    opened = kb_mongo.Database(uri, name)
-    yield opened
-    await opened.close()
-    with pymongo.MongoClient[dict[str, object]](uri) as client:
-        client.drop_database(name)
+    with scratch() as place:
+        opened = kb_mongo.Database(*place)
+        yield opened
+        await opened.close()
 
 
 @pytest.fixture
 async def mongo_store() -> AsyncIterator[mongo.Store]:
     """A real MongoDB wire with a database of this test alone."""
-    uri = required("JERVIS_TEST_MONGODB_URI")
-    name = f"test_kb_{uuid.uuid4().hex[:12]}"
-    store = mongo.Store(uri, name)
-    yield store
-    await store.close()
-    with pymongo.MongoClient[dict[str, object]](uri) as client:
-        client.drop_database(name)
+    with scratch() as place:
+        store = mongo.Store(*place)
+        yield store
+        await store.close()

@@ -22,7 +22,9 @@ from kb import api, errors, identity, selection, visibility, words
 from kb.vectors import model
 
 
-class _Switch:
+class Switch:
+    """Of a store: it records the calls, and lets them fail."""
+
     def __init__(self, component: str) -> None:
         self._component = component
         self.away = False
@@ -64,7 +66,7 @@ class Vectors:
     """Implements `kb.vectors.store.Store`."""
 
     def __init__(self) -> None:
-        self.switch = _Switch("weaviate")
+        self.switch = Switch("weaviate")
         self._chunks: dict[str, tuple[scope.Scope, model.Chunk, model.Vector]] = {}
         self._sentences: dict[str, tuple[scope.Scope, model.Sentence, model.Vector]] = {}
         # Of versions that were replaced; of a sentence with the time when it was.
@@ -359,7 +361,7 @@ class Content:
     """Implements `kb.content.store.Store`."""
 
     def __init__(self) -> None:
-        self.switch = _Switch("mongodb")
+        self.switch = Switch("mongodb")
         self._kept: dict[str, tuple[scope.Scope, bytes]] = {}
         self._parts: dict[str, str] = {}
 

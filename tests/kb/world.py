@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -26,11 +26,12 @@ from kb.queue import worker
 from kb.reading import answers, entitytypes
 from kb.retrieve import rank, search
 from kb.rules import enforce
+from kb.upkeep import check, reconcile
 from kb.vectors import embedding
 from kb.vectors import store as vectors
 from router import client as router_client
 from tests.kb import clock as clocks
-from tests.kb import scopes
+from tests.kb import memory, scopes
 
 MAIL = """From: Jana Novak <jana@acme.com>
 To: Core Team <core@acme.com>
@@ -84,6 +85,13 @@ class ObservedState:
     shut: closed.Closed
     embedder: embedding.Port
     clock: clocks.Clock
+    meters: metrics.Metrics
+
+    @property
+    def switch(self) -> memory.Switch:
+        """That of the vectors, which are in memory."""
+        assert isinstance(self.vectors, memory.Vectors)
+        return self.vectors.switch
 
     async def ingest(self, document: api.IngestRequest) -> api.IngestReply:
         """In the background's priority."""
@@ -200,10 +208,32 @@ async def opened(
             shut,
             embedder,
             clock,
+            meters,
         )
     finally:
         for file in files:
             await file.close()
+
+
+Open = Callable[..., AbstractAsyncContextManager[ObservedState]]
+"""The fixture `open_world`: `opened` with the path, the router, the clock, the meters and the stores of the test."""
+
+
+def reconciler(
+    kb: ObservedState,
+    *,
+    turn: reconcile.Turn | None = None,
+    graph: Any = None,
+    vectors: Any = None,
+    working: check.Working | None = None,
+) -> reconcile.Reconciler:
+    """As the process that writes has it, but for what is given."""
+    graph, vectors = graph or kb.graph, vectors or kb.vectors
+    checker = check.Checker(graph, vectors, working or kb.pipeline.working)
+    stores, own = (graph, vectors, kb.content), (turn or kb.pipeline.turn, kb.ledger.working)
+    return reconcile.Reconciler(
+        checker, *stores, kb.embedder, *own, kb.ledger, (kb.ledger, kb.queue), kb.meters, kb.clock
+    )
 
 
 async def idle(document_ids: Collection[str]) -> set[str]:
