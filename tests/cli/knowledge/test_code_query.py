@@ -12,13 +12,12 @@ from kb import api, client, metrics, mongo
 from kb.analyze import queries
 from kb.http import analyze
 from tests import waiting
-from tests.cli.knowledge.test_code import run
+from tests.cli.knowledge.conftest import Run
+from tests.cli.knowledge.test_code import WHERE
 from tests.kb import clock as clocks
-from tests.kb.conftest import clock, database, meters
 from tests.kb.http.test_code_queries import served
 
 pytestmark = pytest.mark.services
-__all__ = ["clock", "database", "meters"]
 ASK = ("code", "query", "cpg.method.name.l", "--connection", "code", "-n", "team-a")
 
 
@@ -32,20 +31,17 @@ async def kb(
         yield str(http.base_url), client.Client(str(http.base_url), http)
 
 
-async def test_it_waits_for_the_result(kb: tuple[str, client.Client], capsys: pytest.CaptureFixture[str]) -> None:
+async def test_it_waits_for_the_result(kb: tuple[str, client.Client], run: Run) -> None:
     url, operator = kb
-    asks = asyncio.create_task(run(capsys, url, *ASK))
+    where = (*WHERE, "--url", url)
+    asks = asyncio.ensure_future(run(*ASK, *where))
     works = await waiting.eventually(lambda: operator.analyze.claim(1), "the program asks")
     await operator.analyze.end(works[0].id, api.QueryResult(commit="abc", result='List("f")\x1b[2J'))
-    code, out, err = await asks
-    assert (code, out) == (0, 'List("f")\N{REPLACEMENT CHARACTER}[2J\n')
-    assert err.startswith("query query0\n")
-    code, out, _ = await run(capsys, url, *ASK, "--no-wait")
-    assert (code, out) == (0, "query1\n")
+    done = (await asks).succeeded()
+    assert done.out == 'List("f")\N{REPLACEMENT CHARACTER}[2J\n'
+    assert done.err.startswith("query query0\n")
+    assert (await run(*ASK, *where, "--no-wait")).succeeded().out == "query1\n"
     await operator.analyze.claim(1)
     failure = api.QueryFailure(reason="InvalidQuery", message="';' expected.")
     await operator.analyze.end("query1", api.QueryResult(failure=failure))
-    code, _, err = await run(capsys, url, "code", "result", "query1")
-    assert code != 0
-    assert "InvalidQuery" in err
-    assert "';' expected." in err
+    (await run("code", "result", "query1", *where)).refused("InvalidQuery", "';' expected.")
