@@ -1,13 +1,17 @@
-"""The client makes again what may be made again, as the service asks, and nothing else."""
+"""The client: it makes again what may be made again and nothing else, waits as long as its caller is patient, and reads
+its token before each call from a file that is renewed."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 import pytest
 from aiohttp import web
 
+from crds import priority
 from kb import api, client
 from tests import httpserver, ports
 from tests.kb import scopes, world
@@ -96,3 +100,63 @@ async def test_a_refusal_is_final(busy: Busy, http: httpx.AsyncClient) -> None:
 async def test_a_service_that_is_not_there_is_unavailable(http: httpx.AsyncClient) -> None:
     with pytest.raises(client.Unavailable, match="cannot be reached"):
         await client.Client(f"http://127.0.0.1:{ports.free()}", http).queue.listed(scopes.SHOP)
+
+
+@pytest.mark.parametrize("patient", [True, False])
+async def test_a_patient_caller_waits_for_what_runs_a_model_and_for_nothing_else(patient: bool) -> None:
+    gate = asyncio.Event()
+
+    async def answer(request: web.Request) -> web.Response:
+        await gate.wait()
+        late = api.RetrieveReply(items=[], summary="late").model_dump_json(by_alias=True)
+        return httpserver.reply(late if request.path == "/api/v1/retrieve" else b"late")
+
+    async with httpserver.serving(answer) as url, httpx.AsyncClient(trust_env=False, timeout=0.2) as http:
+        kb_client = client.Client(url, http, patient=patient)
+        asked = asyncio.create_task(kb_client.retrieve(api.RetrieveRequest(scope=scopes.ACME, query="x")))
+        await asyncio.sleep(0)
+        # Asked later, and given up first: it runs no model.
+        with pytest.raises(client.Unavailable, match="in time"):
+            await kb_client.fetch(scopes.ACME, "key")
+        if not patient:
+            with pytest.raises(client.Unavailable, match="in time"):
+                await asked
+        gate.set()
+        if patient:
+            assert (await asked).summary == "late"
+
+
+async def test_the_time_of_the_patient_is_the_router_s_and_some_for_the_service_itself() -> None:
+    seen: list[dict[str, float]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.extensions["timeout"])
+        return httpx.Response(200, text=api.RetrieveReply(items=[], summary="").model_dump_json(by_alias=True))
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
+        kb_client = client.Client("http://kb", http, patient=True)
+        for urgency in priority.Priority:
+            await kb_client.retrieve(api.RetrieveRequest(scope=scopes.ACME, query="x"), urgency=urgency)
+    assert [(one["read"], one["connect"]) for one in seen] == [
+        (priority.SILENCE[urgency] + 60.0, 5.0) for urgency in priority.Priority
+    ]
+
+
+async def test_a_token_file_is_read_anew_for_each_call(tmp_path: Path) -> None:
+    seen: list[str | None] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers.get("Authorization"))
+        return httpx.Response(200, content=b"x")
+
+    path = tmp_path / "token"
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
+        kb_client = client.Client("http://kb", http, client.token_file(str(path)))
+        with pytest.raises(client.Unavailable, match="cannot be read"):
+            await kb_client.fetch(scopes.ACME, "key")
+        for text in ("first\n", "second", ""):
+            path.write_text(text)
+            await kb_client.fetch(scopes.ACME, "key")
+        await client.Client("http://kb", http, client.token_file("")).fetch(scopes.ACME, "key")
+        await client.Client("http://kb", http, "fixed").fetch(scopes.ACME, "key")
+    assert seen == ["Bearer first", "Bearer second", None, None, "Bearer fixed"]
