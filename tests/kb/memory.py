@@ -15,11 +15,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from crds import scope
 from kb import api, errors, identity, selection, visibility, words
 from kb.vectors import model
+
+T = TypeVar("T", model.Chunk, model.Sentence)
 
 
 class Switch:
@@ -257,19 +259,11 @@ class Vectors:
         document_ids: Collection[str] | None = None,
     ) -> tuple[list[model.Stored], str | None]:
         self.switch.check("audit")
-        everything = self._chunks | self._past
-        mine = sorted(
-            key
-            for key, (where, one, _) in everything.items()
-            if where.client_id == client_id and (document_ids is None or one.document_id in document_ids)
-        )
-        page = [key for key in mine if after is None or key > after][:limit]
-        found = [
-            model.Stored(key, where, chunk.document_id, chunk.source_urn, chunk.graph_refs, chunk.revision(where))
-            for key in page
-            for where, chunk, _ in [everything[key]]
-        ]
-        return found, page[-1] if len(page) == limit else None
+        rows, following = _page(self._chunks | self._past, client_id, after, limit, document_ids)
+        return [
+            model.Stored(one.id, where, one.document_id, one.source_urn, one.graph_refs, one.revision(where))
+            for where, one, _ in rows
+        ], following
 
     async def audit_sentences(
         self,
@@ -280,19 +274,8 @@ class Vectors:
         document_ids: Collection[str] | None = None,
     ) -> tuple[list[model.StoredSentence], str | None]:
         self.switch.check("audit_sentences")
-        everything = self._sentences | self._past_sentences
-        mine = sorted(
-            key
-            for key, (where, one, _) in everything.items()
-            if where.client_id == client_id and (document_ids is None or one.document_id in document_ids)
-        )
-        page = [key for key in mine if after is None or key > after][:limit]
-        found = [
-            model.StoredSentence(key, where, sentence.document_id, sentence.chunk_id)
-            for key in page
-            for where, sentence, _ in [everything[key]]
-        ]
-        return found, page[-1] if len(page) == limit else None
+        rows, following = _page(self._sentences | self._past_sentences, client_id, after, limit, document_ids)
+        return [model.StoredSentence(one.id, where, one.document_id, one.chunk_id) for where, one, _ in rows], following
 
     async def held(self, client_id: str, chunk_ids: Collection[str]) -> dict[str, model.Stored]:
         page, _ = await self.audit(client_id, limit=1_000_000)
@@ -425,6 +408,23 @@ class Content:
 
     async def close(self) -> None:
         return None
+
+
+def _page(
+    rows: Mapping[str, tuple[scope.Scope, T, model.Vector]],
+    client_id: str,
+    after: str | None,
+    limit: int,
+    document_ids: Collection[str] | None,
+) -> tuple[list[tuple[scope.Scope, T, model.Vector]], str | None]:
+    """The next rows of a client in the order of their ids, and where the page after them begins."""
+    keys = sorted(
+        key
+        for key, (where, one, _) in rows.items()
+        if where.client_id == client_id and (document_ids is None or one.document_id in document_ids)
+    )
+    page = [key for key in keys if after is None or key > after][:limit]
+    return [rows[key] for key in page], page[-1] if len(page) == limit else None
 
 
 def _best(hits: list[model.Hit], limit: int) -> list[model.Hit]:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from kb.reading import anchor, base_node, draft, fields, mail
+from kb.reading import anchor, base_node, draft, fields, given, mail
 from kb.rules import enforce
 from tests.kb import world
 
@@ -19,6 +19,21 @@ SLOW = {
     "dots": "a." * 30_000,
     "encoded words": "=?utf-8?q?a?= " * 4000,
 }
+
+
+def read(text: str) -> mail.Headers:
+    """A mail that has a head."""
+    found = mail.read(text)
+    assert found is not None
+    return found
+
+
+def base_of(text: str) -> given.Base:
+    """The node of a mail from the shop, with its facts."""
+    request = world.request(text)
+    base = base_node.parsed(request, text, anchor.derive("email::1", "email", request.scope))
+    assert base is not None
+    return base
 
 
 @pytest.mark.parametrize("name", DEEP)
@@ -48,16 +63,13 @@ def test_what_json_spells_and_no_store_takes_is_no_part_of_a_field() -> None:
 
 
 def test_a_name_with_a_comma_is_one_person() -> None:
-    found = mail.read('From: "Novak, Jana" <jana@acme.com>\nTo: =?utf-8?q?Svoboda=2C_Petr?= <petr@acme.com>\n\nHello.')
-    assert found is not None
+    found = read('From: "Novak, Jana" <jana@acme.com>\nTo: =?utf-8?q?Svoboda=2C_Petr?= <petr@acme.com>\n\nHello.')
     assert (found.sender, found.recipients) == (
         "Novak, Jana <jana@acme.com>",
         ("Svoboda, Petr <petr@acme.com>",),
     )
     assert mail.named(found.sender) == ("Novak, Jana", "jana@acme.com")
-    request = world.request('From: "Novak, Jana" <jana@acme.com>\n\nHello.')
-    base = base_node.parsed(request, request.content or "", anchor.derive("email::1", "email", request.scope))
-    assert base is not None
+    base = base_of('From: "Novak, Jana" <jana@acme.com>\n\nHello.')
     assert [(one.of, one.relation, one.key) for one in base.facts] == [
         ("", "sent_by", "person:novak_ jana"),
         ("person:novak_ jana", "has_address", "user:jana@acme.com"),
@@ -76,8 +88,7 @@ def test_a_name_with_a_comma_is_one_person() -> None:
     ],
 )
 def test_a_subject_of_any_charset_is_text_that_stores_take(written: str, read: str | None) -> None:
-    found = mail.read(f"From: {written} <a@b.cz>\nSubject: {written}\n\nHello.")
-    assert found is not None
+    found = read(f"From: {written} <a@b.cz>\nSubject: {written}\n\nHello.")
     for one in (found.subject, found.sender):
         assert one.encode("utf-8").decode() == one
         assert "\x00" not in one
@@ -86,15 +97,12 @@ def test_a_subject_of_any_charset_is_text_that_stores_take(written: str, read: s
 
 def test_ids_and_names_have_a_length() -> None:
     head = f"From: {'n' * 5000} <a@b.cz>\nTo: {'x' * 5000}@b.cz\nSubject: {'s ' * 9000}\nMessage-ID: <{'i' * 9000}@b>\n"
-    found = mail.read(f"{head}\nHello.")
-    assert found is not None
+    found = read(f"{head}\nHello.")
     assert len(found.sender) < 300
     assert found.recipients == ()
     assert len(found.subject) <= 1000
     assert len(found.message_id) <= 998
-    folded = mail.read("From: a@b.cz\nMessage-ID: <a\n b\n c@x>\n\nHello.")
-    assert folded is not None
-    assert folded.message_id == "a b c@x"
+    assert read("From: a@b.cz\nMessage-ID: <a\n b\n c@x>\n\nHello.").message_id == "a b c@x"
 
 
 @pytest.mark.parametrize(
@@ -109,19 +117,14 @@ def test_ids_and_names_have_a_length() -> None:
     ],
 )
 def test_a_date_is_a_moment_or_nothing(date: str, expected: str | None) -> None:
-    found = mail.read(f"From: a@b.cz\nDate: {date}\n\nHello.")
-    assert found is not None
+    found = read(f"From: a@b.cz\nDate: {date}\n\nHello.")
     assert expected is None or found.sent == expected
 
 
 def test_whom_a_mail_is_copied_to_has_a_relation_of_its_own() -> None:
     text = "From: a@x.com\nTo: Bo <b@x.com>, c@x.com\nCc: Dee <d@x.com>, B@x.com\n\nText.\n"
-    found = mail.read(text)
-    assert found is not None
-    assert found.copied == ("Dee <d@x.com>",)
-    request = world.request(text)
-    base = base_node.parsed(request, text, anchor.derive("email::1", "email", request.scope))
-    assert base is not None
+    assert read(text).copied == ("Dee <d@x.com>",)
+    base = base_of(text)
     assert [(one.relation, one.key) for one in base.facts if one.relation in ("sent_to", "copied_to")] == [
         ("sent_to", "person:bo"),
         ("sent_to", "person:c@x.com"),

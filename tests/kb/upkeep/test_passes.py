@@ -219,15 +219,13 @@ async def test_a_full_pass_that_broke_off_goes_on_where_it_was(kb: world.Observe
     assert (await kb.ledger.passes())["Full"] == changes.Pass("Full", begun, clock())
 
 
-async def test_a_full_pass_begins_a_client_anew_where_its_cursor_means_nothing(
-    kb: world.ObservedState, clock: clocks.Clock
-) -> None:
+async def test_a_full_pass_begins_a_client_anew_where_its_cursor_means_nothing(kb: world.ObservedState) -> None:
     """The graph was moved to another store meanwhile."""
     await kb.ingest(world.request(urn="u:1"))
     await damage(kb, "u:1")
-    await kb.ledger.record(changes.Pass("Full", clock(), None, "acme", "graph:$document::x"))
+    await kb.ledger.record(changes.Pass("Full", kb.clock(), None, "acme", "graph:$document::x"))
     await world.reconciler(kb).step(WEEK)
-    assert (await wrong(kb), (await kb.ledger.passes())["Full"].ended_at) == (set(), clock())
+    assert (await wrong(kb), (await kb.ledger.passes())["Full"].ended_at) == (set(), kb.clock())
 
 
 async def test_what_is_deleted_is_noted(kb: world.ObservedState) -> None:
