@@ -1,7 +1,10 @@
-"""`jervis-kb code` against the service on a socket: a folder is made known, and questions about it are answered."""
+"""`jervis-kb code` against the service on a socket: a folder is made known, and questions about it are answered, those
+in Joern's language with the operator's part played by the test."""
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import os
 import re
 import subprocess
@@ -10,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from kb import mongo
+from kb import api, client, metrics, mongo
+from kb.analyze import queries
 from kb.code import analyst, asking, book, budget, history
+from kb.http import analyze, structures
 from kb.http import code as code_http
-from kb.http import structures
 from kb.ingest import lanes
+from tests import waiting
 from tests.cli import site
 from tests.cli.knowledge.conftest import Run
 from tests.joern import tree as sample
@@ -22,6 +27,7 @@ from tests.kb import clock as clocks
 from tests.kb import world
 from tests.kb.aliases import memory as aliases_memory
 from tests.kb.http import whole
+from tests.kb.http.test_code_queries import served
 
 pytestmark = pytest.mark.services
 WHERE = ("--client", "acme", "--project", "shop")
@@ -127,3 +133,32 @@ async def test_what_joern_exported_is_put_beside_a_branch(code: Run, tmp_path: P
     out = (await code("callers", "checked")).succeeded().out
     assert "shape_area" in out
     assert "joern" in out
+
+
+ASK = ("code", "query", "cpg.method.name.l", "--connection", "code", "-n", "team-a")
+
+
+@pytest.fixture
+async def kb(
+    database: mongo.Database, clock: clocks.Clock, meters: metrics.Metrics
+) -> AsyncIterator[tuple[str, client.Client]]:
+    numbers = itertools.count()
+    rows = queries.Queries(database, clock, lambda: f"query{next(numbers)}")
+    async with served(analyze.Analyze(rows, allowed=True), clock, meters) as http:
+        yield str(http.base_url), client.Client(str(http.base_url), http)
+
+
+async def test_it_waits_for_the_result(kb: tuple[str, client.Client], run: Run) -> None:
+    url, operator = kb
+    where = (*WHERE, "--url", url)
+    asks = asyncio.ensure_future(run(*ASK, *where))
+    works = await waiting.eventually(lambda: operator.analyze.claim(1), "the program asks")
+    await operator.analyze.end(works[0].id, api.QueryResult(commit="abc", result='List("f")\x1b[2J'))
+    done = (await asks).succeeded()
+    assert done.out == 'List("f")\N{REPLACEMENT CHARACTER}[2J\n'
+    assert done.err.startswith("query query0\n")
+    assert (await run(*ASK, *where, "--no-wait")).succeeded().out == "query1\n"
+    await operator.analyze.claim(1)
+    failure = api.QueryFailure(reason="InvalidQuery", message="';' expected.")
+    await operator.analyze.end("query1", api.QueryResult(failure=failure))
+    (await run("code", "result", "query1", *where)).refused("InvalidQuery", "';' expected.")
