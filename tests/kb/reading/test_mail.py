@@ -25,7 +25,7 @@ SLOW = {
 }
 
 
-def read(text: str) -> mail.Headers:
+def headed(text: str) -> mail.Headers:
     """A mail that has a head."""
     found = mail.read(text)
     assert found is not None
@@ -67,7 +67,7 @@ def test_what_json_spells_and_no_store_takes_is_no_part_of_a_field() -> None:
 
 
 def test_a_name_with_a_comma_is_one_person() -> None:
-    found = read('From: "Novak, Jana" <jana@acme.com>\nTo: =?utf-8?q?Svoboda=2C_Petr?= <petr@acme.com>\n\nHello.')
+    found = headed('From: "Novak, Jana" <jana@acme.com>\nTo: =?utf-8?q?Svoboda=2C_Petr?= <petr@acme.com>\n\nHello.')
     assert (found.sender, found.recipients) == (
         "Novak, Jana <jana@acme.com>",
         ("Svoboda, Petr <petr@acme.com>",),
@@ -92,7 +92,7 @@ def test_a_name_with_a_comma_is_one_person() -> None:
     ],
 )
 def test_a_subject_of_any_charset_is_text_that_stores_take(written: str, read: str | None) -> None:
-    found = read(f"From: {written} <a@b.cz>\nSubject: {written}\n\nHello.")
+    found = headed(f"From: {written} <a@b.cz>\nSubject: {written}\n\nHello.")
     for one in (found.subject, found.sender):
         assert one.encode("utf-8").decode() == one
         assert "\x00" not in one
@@ -101,12 +101,12 @@ def test_a_subject_of_any_charset_is_text_that_stores_take(written: str, read: s
 
 def test_ids_and_names_have_a_length() -> None:
     head = f"From: {'n' * 5000} <a@b.cz>\nTo: {'x' * 5000}@b.cz\nSubject: {'s ' * 9000}\nMessage-ID: <{'i' * 9000}@b>\n"
-    found = read(f"{head}\nHello.")
+    found = headed(f"{head}\nHello.")
     assert len(found.sender) < 300
     assert found.recipients == ()
     assert len(found.subject) <= 1000
     assert len(found.message_id) <= 998
-    assert read("From: a@b.cz\nMessage-ID: <a\n b\n c@x>\n\nHello.").message_id == "a b c@x"
+    assert headed("From: a@b.cz\nMessage-ID: <a\n b\n c@x>\n\nHello.").message_id == "a b c@x"
 
 
 @pytest.mark.parametrize(
@@ -121,13 +121,13 @@ def test_ids_and_names_have_a_length() -> None:
     ],
 )
 def test_a_date_is_a_moment_or_nothing(date: str, expected: str | None) -> None:
-    found = read(f"From: a@b.cz\nDate: {date}\n\nHello.")
+    found = headed(f"From: a@b.cz\nDate: {date}\n\nHello.")
     assert expected is None or found.sent == expected
 
 
 def test_whom_a_mail_is_copied_to_has_a_relation_of_its_own() -> None:
     text = "From: a@x.com\nTo: Bo <b@x.com>, c@x.com\nCc: Dee <d@x.com>, B@x.com\n\nText.\n"
-    assert read(text).copied == ("Dee <d@x.com>",)
+    assert headed(text).copied == ("Dee <d@x.com>",)
     base = base_of(text)
     assert [(one.relation, one.key) for one in base.facts if one.relation in ("sent_to", "copied_to")] == [
         ("sent_to", "person:bo"),
