@@ -38,7 +38,7 @@ async def kinds(kb: world.ObservedState) -> list[str]:
     return sorted(finding.kind for finding in (await checker(kb).look("acme")).findings)
 
 
-async def found(kb: world.ObservedState, viewer: scope.Scope) -> list[str]:
+async def chunks_for(kb: world.ObservedState, viewer: scope.Scope) -> list[str]:
     """The chunks of which a viewer finds the document of these tests."""
     return [item.provenance.chunk_id for item in (await kb.ask("login bug", viewer)).items]
 
@@ -172,12 +172,12 @@ async def test_a_text_that_is_gone_is_said_to_be_gone(kb: world.ObservedState) -
 
 async def test_a_project_takes_its_old_data_into_its_new_group(kb: world.ObservedState) -> None:
     reply = await kb.ingest(world.request())
-    assert await found(kb, NEIGHBOUR) == []
+    assert await chunks_for(kb, NEIGHBOUR) == []
     documents, vectors = await reconciler(kb).regroup(MOVED)
     assert (documents, vectors > 1) == (1, True)
     assert await reconciler(kb).regroup(MOVED) == (0, 0)
-    assert await found(kb, NEIGHBOUR) == reply.chunk_ids
-    assert await found(kb, scopes.TILL) == []
+    assert await chunks_for(kb, NEIGHBOUR) == reply.chunk_ids
+    assert await chunks_for(kb, scopes.TILL) == []
     assert await kinds(kb) == []
 
 
@@ -205,10 +205,10 @@ async def test_what_is_being_written_while_its_project_moves_is_moved_too(
 async def test_a_move_that_broke_off_is_finished_by_the_next_round(kb: world.ObservedState) -> None:
     reply = await kb.ingest(world.request())
     await kb.graph.regroup(MOVED)
-    assert await found(kb, scopes.TILL) == []
+    assert await chunks_for(kb, scopes.TILL) == []
     assert "OwnerDiffers" in await kinds(kb)
     await reconciler(kb).sweep("acme")
-    assert await found(kb, NEIGHBOUR) == reply.chunk_ids
+    assert await chunks_for(kb, NEIGHBOUR) == reply.chunk_ids
     assert await kinds(kb) == []
 
 
