@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,3 +30,13 @@ def place(kubeconfig: Path, custom_objects: client.CustomObjectsApi, monkeypatch
     namespace = f"cli-{next(_numbers)}"
     core.create_namespace({"metadata": {"name": namespace}})
     return site.Site(kubeconfig, custom_objects, core, namespace)
+
+
+@pytest.fixture
+def call(place: site.Site, capsys: pytest.CaptureFixture[str]) -> site.Call:
+    """The command in this process."""
+
+    def called(*arguments: str, flags: Sequence[str] | None = None) -> site.Done:
+        return site.call(capsys, *arguments, *(place.flags() if flags is None else flags))
+
+    return called

@@ -55,10 +55,39 @@ class Store(httpserver.Server):
         reference = api.ContentRef(key=f"acme/{digest}", sha256=digest, bytes=len(body))
         return httpserver.reply(reference.model_dump_json(by_alias=True), 201)
 
+    @property
+    def flags(self) -> list[str]:
+        """Those that lead a command here."""
+        return ["--kb", self.url]
+
     @staticmethod
     def _refusal(status: int, problem: api.Problem) -> web.Response:
         reply = api.ErrorReply(error=problem).model_dump_json(by_alias=True)
         return httpserver.reply(reply, status, {"Retry-After": "7"})
+
+
+class Erasures(httpserver.Server):
+    """Erasures of a knowledge base: `asked`, each done after `patience` looks, of which the first finds it away."""
+
+    def __init__(self, patience: int = 0) -> None:
+        self.asked: list[api.ErasureDraft] = []
+        self.patience, self.looks = patience, 0
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        assert request.path == "/api/v1/erasures"
+        if request.method == "POST":
+            self.asked.append(api.ErasureDraft.model_validate_json(await request.read()))
+            return httpserver.reply(self._last().model_dump_json(by_alias=True), 202)
+        self.looks += 1
+        if self.looks == 1:
+            return httpserver.reply({"error": {"code": "unavailable", "message": "mongodb is away"}}, 503)
+        return httpserver.reply(api.Erasures(erasures=[self._last()]).model_dump_json(by_alias=True))
+
+    def _last(self) -> api.Erasure:
+        draft, state = self.asked[-1], "Done" if self.looks >= self.patience else "Running"
+        named = {"id": "e1", "scope": draft.scope, "requestedBy": draft.by, "requestedAt": "2026-03-01T00:00:00Z"}
+        erased = {"documents": 2, "tasks": 1, "rules": 0} if state == "Done" else {"documents": 0, "rules": 0}
+        return api.Erasure.model_validate({**named, "state": state, "erased": erased})
 
 
 class Results(httpserver.Server):
@@ -124,6 +153,12 @@ class Jobs(httpserver.Server):
         path.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": "x", **named}))
         return path
 
+    @property
+    def name(self) -> str:
+        """Of the Job."""
+        assert self.made is not None
+        return str(self.made["metadata"]["name"])
+
     def application(self) -> web.Application:
         application = web.Application()
         application.router.add_get("/{path:.*}", self._get)
@@ -138,9 +173,7 @@ class Jobs(httpserver.Server):
             name = {"name": "jervis-models", "uid": "u"}
             return self._list([{"metadata": name, "spec": {"jobTemplate": template}}])
         if kind == "events":
-            assert self.made is not None
-            name = self.made["metadata"]["name"]
-            assert request.query["fieldSelector"] == f"involvedObject.kind=Job,involvedObject.name={name}"
+            assert request.query["fieldSelector"] == f"involvedObject.kind=Job,involvedObject.name={self.name}"
             return self._list(self.events)
         if kind == "log":
             text = self.logs.pop(0) if len(self.logs) > 1 else self.logs[0]

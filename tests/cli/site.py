@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cli import __main__ as main
-from crds import GROUP, VERSION
+from crds import GROUP, VERSION, history
 from hack.cluster import certificates
 from tests import endpoints, waiting
 
@@ -30,6 +32,22 @@ class Done:
     @property
     def json(self) -> Any:
         return json.loads(self.out)
+
+    def succeeded(self) -> Done:
+        """Itself, of which the exit status says so."""
+        assert self.code == 0, self
+        return self
+
+    def refused(self, *words: str, code: int = 1) -> Done:
+        """Itself, with that exit status and all of these words among its errors."""
+        assert self.code == code, self
+        for part in words:
+            assert part in self.err, f"{part!r} is not in {self.err}"
+        return self
+
+
+Call = Callable[..., Done]
+"""The fixture `call`: the command in this process. Without `flags` it is an administrator's in the test's namespace."""
 
 
 class Site:
@@ -129,6 +147,23 @@ class Site:
         """The command as a process, to its end."""
         return ended(self.start(*arguments, user=user))
 
+    def typed(self, keys: bytes, *arguments: str) -> Done:
+        """The command as a process on a terminal, on which these keys are typed."""
+        ours, theirs = pty.openpty()
+        process = self.start(*arguments, stdin=theirs)
+        os.close(theirs)
+        os.write(ours, keys)
+        done = ended(process)
+        os.close(ours)
+        return done
+
+    def operator(self, address: str = "jervis-operator:history", namespace: str = "") -> None:
+        """The account by which the chart says where the operator is; `namespace`: that of the release, if another."""
+        labels = {"app.kubernetes.io/part-of": "jervis", "app.kubernetes.io/component": history.COMPONENT}
+        there = {history.ADDRESS_ANNOTATION: f"{namespace or self.namespace}/{address}"}
+        account = {"metadata": {"name": "jervis-history", "labels": labels, "annotations": there}}
+        self.core.create_namespaced_service_account(self.namespace, account)
+
     def user(self, name: str) -> Path:
         """A kubeconfig of somebody without any rights yet."""
         authority = certificates.Authority(self.kubeconfig.parent / "certificates")
@@ -155,10 +190,10 @@ def ended(process: Any) -> Done:
     return Done(process.returncode, out, err)
 
 
-def call(capsys: Any, *arguments: str) -> Done:
+def call(capsys: Any, *arguments: str, program: Callable[[Sequence[str]], int] = main.main) -> Done:
     """The command in this process: the same code without the start of an interpreter."""
     try:
-        code = main.main(arguments)
+        code = program(arguments)
     except SystemExit as left:
         code = left.code if isinstance(left.code, int) else 0
     said = capsys.readouterr()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 from pathlib import Path
 from typing import Any
 
@@ -53,92 +52,71 @@ def test_two_people_answer_at_once(place: site.Site) -> None:
 
 def test_answering_on_a_terminal(place: site.Site) -> None:
     place.task("q", {"answers": [{"id": "r1-q1", "text": "C4"}]}, ASKS)
-    ours, theirs = pty.openpty()
-    process = place.start("answer", "q", stdin=theirs)
-    os.close(theirs)
-    os.write(ours, b"the third\n")
-    done = site.ended(process)
-    os.close(ours)
-    assert done.code == 0, done.err
+    done = place.typed(b"the third\n", "answer", "q").succeeded()
     assert "[r1-q2] Which disk?" in done.err
     assert done.out == "pendingtask.jervis.dev/q answered\n"
     assert place.get("q")["spec"]["answers"][1] == {"id": "r1-q2", "text": "the third", "author": "admin"}
 
 
-def test_without_a_terminal_the_text_is_named(place: site.Site, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_the_text_is_named(place: site.Site, call: site.Call) -> None:
     place.task("q", status=ASKS)
-    done = site.call(capsys, "answer", "q", "r1-q2", *place.flags())
-    assert done.code == 1
-    assert "answer q r1-q2 TEXT" in done.err
-    mistaken = site.call(capsys, "answer", "q", "the third", *place.flags()).err
+    call("answer", "q", "r1-q2").refused("answer q r1-q2 TEXT")
+    mistaken = call("answer", "q", "the third").err
     assert "no open question 'the third'" in mistaken
     assert "r1-q1, r1-q2; the id comes first: kubectl jervis answer q r1-q1 TEXT" in mistaken
 
 
-def test_rights(place: site.Site, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rights(place: site.Site, call: site.Call) -> None:
     alice, bob = place.flags(place.user("alice")), place.flags(place.user("bob"))
     grant(place, "alice", "create", "patch")
     grant(place, "bob")
     place.task("plan", status={"phase": "UserTask", "attempt": 3, "userTask": {"kind": "Approval"}})
 
-    refused = site.call(capsys, "approve", "plan", *bob)
-    assert refused.code == 1
-    assert 'User "bob" cannot patch resource' in refused.err
+    refused = call("approve", "plan", flags=bob).refused('User "bob" cannot patch resource')
     remedy = f"Ask an administrator of namespace '{place.namespace}' for the role view (to read) or edit (to act)."
     assert refused.err.splitlines()[-1] == f"  remedy: {remedy}"
-    readable = site.call(capsys, "queue", "--phase", "UserTask", *bob)
+    readable = call("queue", "--phase", "UserTask", flags=bob)
     assert readable.out.splitlines()[1].startswith("1   plan")
-    everywhere = site.call(capsys, "queue", "-A", *bob)
-    assert everywhere.code == 1
-    assert "at the cluster scope" in everywhere.err
+    call("queue", "-A", flags=bob).refused("at the cluster scope")
 
-    done = site.call(capsys, "approve", "plan", "--comment", "go", "-o", "json", *alice)
-    assert done.code == 0, done.err
+    done = call("approve", "plan", "--comment", "go", "-o", "json", flags=alice).succeeded()
     approval = {"verdict": "Approved", "requestId": "run-3", "comment": "go", "author": "alice"}
     assert done.json["spec"]["approval"] == approval == place.get("plan")["spec"]["approval"]
 
 
-def test_retry(place: site.Site, capsys: pytest.CaptureFixture[str]) -> None:
-    flags = place.flags()
+def test_retry(place: site.Site, call: site.Call) -> None:
     place.task("failed", status={"phase": "UserTask", "attempt": 2, "userTask": {"kind": "Failure"}})
-    assert site.call(capsys, "retry", "failed", *flags).out == "pendingtask.jervis.dev/failed will be tried again\n"
+    assert call("retry", "failed").out == "pendingtask.jervis.dev/failed will be tried again\n"
     assert place.get("failed")["spec"]["approval"]["verdict"] == "Approved"
-    assert site.call(capsys, "retry", "failed", *flags).out.endswith("was asked to be tried again already\n")
-    assert site.call(capsys, "reject", "failed", *flags).code == 1
+    assert call("retry", "failed").out.endswith("was asked to be tried again already\n")
+    call("reject", "failed").refused()
 
     place.task("broken", status={"phase": "Error"}, labels={"jervis.dev/archived": "true", "team": "a"})
-    refused = site.call(capsys, "retry", "broken", *flags)
-    assert refused.code == 1
-    assert "remedy: Make a new task of it with: kubectl jervis retry broken --as broken-again" in refused.err
-    assert site.call(capsys, "retry", "broken", "--as", "broken-again", *flags).code == 0
+    call("retry", "broken").refused("remedy: Make a new task of it with: kubectl jervis retry broken --as broken-again")
+    call("retry", "broken", "--as", "broken-again").succeeded()
     made = place.get("broken-again")
     assert made["metadata"]["labels"] == {"team": "a"}
     assert made["spec"] == place.get("broken")["spec"]
 
 
-def test_prioritize_and_tell(place: site.Site, capsys: pytest.CaptureFixture[str]) -> None:
-    flags = place.flags()
+def test_prioritize_and_tell(place: site.Site, call: site.Call) -> None:
     place.task("mail")
-    moved = site.call(capsys, "prioritize", "mail", *flags)
+    moved = call("prioritize", "mail")
     assert moved.out == "pendingtask.jervis.dev/mail now queues at position 1\n"
     assert place.get("mail")["spec"]["queuePosition"] == 1
-    assert site.call(capsys, "prioritize", "mail", "--position", "1", *flags).out.endswith("position 1 already\n")
-    assert site.call(capsys, "prioritize", "mail", "--clear", *flags).code == 0
+    assert call("prioritize", "mail", "--position", "1").out.endswith("position 1 already\n")
+    call("prioritize", "mail", "--clear").succeeded()
     assert "queuePosition" not in place.get("mail")["spec"]
-    low = site.call(capsys, "prioritize", "mail", "--position", "0", *flags)
-    assert low.code == 1
-    assert "  field: spec.queuePosition\n" in low.err
+    call("prioritize", "mail", "--position", "0").refused("  field: spec.queuePosition\n")
 
-    told = site.call(capsys, "tell", "mail", "Hurry.", "--id", "m1", *flags)
+    told = call("tell", "mail", "Hurry.", "--id", "m1")
     assert told.out == "pendingtask.jervis.dev/mail message added (m1)\n"
-    repeated = site.call(capsys, "tell", "mail", "Hurry.", "--id", "m1", *flags)
+    repeated = call("tell", "mail", "Hurry.", "--id", "m1")
     assert repeated.out == "pendingtask.jervis.dev/mail has the message already (m1)\n"
-    assert site.call(capsys, "tell", "mail", "Now.", *flags).code == 0
+    call("tell", "mail", "Now.").succeeded()
     messages = place.get("mail")["spec"]["messages"]
     assert [(one["text"], one["author"]) for one in messages] == [("Hurry.", "admin"), ("Now.", "admin")]
-    blank = site.call(capsys, "tell", "mail", "", *flags)
-    assert blank.code == 1
-    assert "  field: spec.messages.text\n" in blank.err
+    call("tell", "mail", "").refused("  field: spec.messages.text\n")
 
 
 def test_an_edit_loses_nothing_of_others(place: site.Site) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pty
 from typing import Any
 
 import pytest
@@ -25,45 +23,42 @@ def verdicts(place: site.Site) -> dict[str, str]:
     return {raw["metadata"]["name"]: raw["spec"]["approval"]["verdict"] for raw in raws if "approval" in raw["spec"]}
 
 
-def test_a_backlog_of_failures_is_retried_by_one_command(place: site.Site, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_backlog_of_failures_is_retried_by_one_command(place: site.Site, call: site.Call) -> None:
     for number in range(12):
         place.task(f"mail-{number:02}", status=FAILED)
     place.task("other", {"clientId": "beta"}, FAILED)
     place.task("asks", status=ASKS)
     place.task("wants", status=WANTS)
     place.task("running", status={"phase": "Orchestrating", "attempt": 1})
-    done = site.call(capsys, "retry", "--client", "acme", "--yes", *place.flags())
-    assert done.code == 0, done.err
+    done = call("retry", "--client", "acme", "--yes").succeeded()
     assert sorted(done.out.splitlines()) == [
         f"pendingtask.jervis.dev/mail-{number:02} will be tried again" for number in range(12)
     ]
     # What asks something else is left alone.
     assert done.err.splitlines()[-1] == "12 changed, 0 unchanged, 2 skipped, 0 failed."
     assert set(verdicts(place)) == {f"mail-{number:02}" for number in range(12)}
-    again = site.call(capsys, "retry", "--client", "acme", "--yes", *place.flags())
+    again = call("retry", "--client", "acme", "--yes")
     assert (again.code, again.err.splitlines()[-1]) == (0, "0 changed, 12 unchanged, 2 skipped, 0 failed.")
 
 
-def test_selected_approvals_leave_failures_alone(place: site.Site, capsys: pytest.CaptureFixture[str]) -> None:
+def test_selected_approvals_leave_failures_alone(place: site.Site, call: site.Call) -> None:
     place.task("one", status=WANTS, labels={"batch": "7"})
     place.task("two", status=WANTS, labels={"batch": "8"})
     place.task("broken", status=FAILED, labels={"batch": "7"})
-    done = site.call(capsys, "approve", "-l", "batch=7", "--yes", "-m", "all of them", *place.flags())
-    assert done.code == 0, done.err
+    call("approve", "-l", "batch=7", "--yes", "-m", "all of them").succeeded()
     assert verdicts(place) == {"one": "Approved"}
     assert place.get("one")["spec"]["approval"]["comment"] == "all of them"
-    done = site.call(capsys, "reject", "--all", "--yes", "-o", "json", *place.flags())
+    done = call("reject", "--all", "--yes", "-o", "json")
     # The first was decided already, the other way.
     assert verdicts(place) == {"one": "Approved", "two": "Rejected"}
     assert [raw["metadata"]["name"] for raw in done.json["items"]] == ["two"]
     assert (done.json["failed"], done.json["skipped"]) == ([], 2)
 
 
-def test_several_names_and_the_exit_status_of_a_failure(place: site.Site, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_names_and_the_exit_status_of_a_failure(place: site.Site, call: site.Call) -> None:
     place.task("a", status=FAILED)
     place.task("b", status={"phase": "Done"})
-    done = site.call(capsys, "retry", "a", "nobody", "b", *place.flags())
-    assert done.code == 1
+    done = call("retry", "a", "nobody", "b").refused()
     assert done.out == "pendingtask.jervis.dev/a will be tried again\n"
     first, second, last = done.err.splitlines()
     assert first.startswith("Error: b: PendingTask 'b' has ended in Done")
@@ -72,42 +67,34 @@ def test_several_names_and_the_exit_status_of_a_failure(place: site.Site, capsys
 
 
 def test_what_is_only_busy_has_a_status_of_its_own(
-    place: site.Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    place: site.Site, call: site.Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a", "b"):
         place.task(name, status=FAILED)
     # No try at all: as if each had changed under the hands of the command.
     monkeypatch.setattr(kube, "_TRIES", 0)
-    done = site.call(capsys, "retry", "--all", "--yes", *place.flags())
+    done = call("retry", "--all", "--yes")
     assert (done.code, done.err.splitlines()[-1]) == (75, "0 changed, 0 unchanged, 0 skipped, 2 failed.")
 
 
 def test_a_selection_is_confirmed_with_its_number(place: site.Site) -> None:
     for name in ("a", "b", "c"):
         place.task(name)
-    silent = place.run("delete", "--all")
-    assert silent.code == 1
-    assert f"Delete 3 tasks of namespace {place.namespace}?" in silent.err
-    assert "  remedy: Confirm it with --yes.\n" in silent.err
+    place.run("delete", "--all").refused(
+        f"Delete 3 tasks of namespace {place.namespace}?", "  remedy: Confirm it with --yes.\n"
+    )
     for word, code, left in ((b"n\n", 1, ["a", "b", "c"]), (b"y\n", 0, [])):
-        ours, theirs = pty.openpty()
-        process = place.start("delete", "--all", stdin=theirs)
-        os.close(theirs)
-        os.write(ours, word)
-        done = site.ended(process)
-        os.close(ours)
-        assert (done.code, "Delete 3 tasks" in done.err) == (code, True), done
+        place.typed(word, "delete", "--all").refused("Delete 3 tasks", code=code)
         assert place.names() == left
 
 
-def test_tasks_are_held_let_go_moved_and_deleted(place: site.Site, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tasks_are_held_let_go_moved_and_deleted(place: site.Site, call: site.Call) -> None:
     place.task("mail", status={"phase": "ReadyForGpu"})
     place.task("wiki", {"type": "WikiProcessing"}, {"phase": "ReadyForGpu"})
     place.task("over", {"type": "WikiProcessing"}, {"phase": "Done"})
 
     def wiki(*words: str) -> str:
-        done = site.call(capsys, *words, "--field-selector", "spec.type=WikiProcessing", "--yes", *place.flags())
-        assert done.code == 0, done.err
+        done = call(*words, "--field-selector", "spec.type=WikiProcessing", "--yes").succeeded()
         return done.out
 
     assert wiki("suspend") == "pendingtask.jervis.dev/wiki suspended\n"
@@ -119,36 +106,23 @@ def test_tasks_are_held_let_go_moved_and_deleted(place: site.Site, capsys: pytes
         f"pendingtask.jervis.dev/{name} deleted" for name in ("over", "wiki")
     ]
     assert place.names() == ["mail"]
-    done = site.call(capsys, "delete", "mail", *place.flags())
+    done = call("delete", "mail")
     assert (done.code, done.out, place.names()) == (0, "pendingtask.jervis.dev/mail deleted\n", [])
-    assert site.call(capsys, "delete", "mail", *place.flags()).code == 1
+    call("delete", "mail").refused()
 
 
-@pytest.mark.parametrize(
-    ("words", "field"),
-    [
-        (["retry"], "NAME"),
-        (["retry", "a", "--all"], "NAME"),
-        (["retry", "a", "b", "--as", "c"], "NAME"),
-        (["retry", "--all", "--as", "c"], "NAME"),
-    ],
-)
-def test_choices_that_contradict_themselves(
-    place: site.Site, capsys: pytest.CaptureFixture[str], words: list[str], field: str
-) -> None:
-    done = site.call(capsys, *words, *place.flags())
-    assert (done.code, f"  field: {field}\n" in done.err) == (1, True), done.err
+@pytest.mark.parametrize("words", ["retry", "retry a --all", "retry a b --as c", "retry --all --as c"])
+def test_choices_that_contradict_themselves(call: site.Call, words: str) -> None:
+    call(*words.split()).refused("  field: NAME\n")
 
 
-def test_without_a_match_nothing_is_asked(place: site.Site, capsys: pytest.CaptureFixture[str]) -> None:
-    done = site.call(capsys, "delete", "-l", "none=here", *place.flags())
+def test_without_a_match_nothing_is_asked(call: site.Call) -> None:
+    done = call("delete", "-l", "none=here")
     assert (done.code, done.out, done.err) == (0, "", "0 changed, 0 unchanged, 0 skipped, 0 failed.\n")
 
 
-def test_a_wrong_selector_is_named_by_the_apiserver(place: site.Site, capsys: pytest.CaptureFixture[str]) -> None:
-    done = site.call(capsys, "retry", "--field-selector", "status.colour=red", "--yes", *place.flags())
-    assert done.code == 1
-    assert "status.colour" in done.err
+def test_a_wrong_selector_is_named_by_the_apiserver(call: site.Call) -> None:
+    call("retry", "--field-selector", "status.colour=red", "--yes").refused("status.colour")
 
 
 def test_who_may_not_write_fails_for_each(place: site.Site) -> None:

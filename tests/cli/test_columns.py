@@ -36,6 +36,14 @@ def width(listed: list[str]) -> int:
     return max(len(line.rstrip().rpartition("   ")[0]) for line in listed) + len("   ") + AGE
 
 
+def fits(place: site.Site, kind: str, url: str) -> None:
+    """The URL is a column of the wide table alone."""
+    listed, wide = lines(place, kind), lines(place, kind, "-o", "wide")
+    assert width(listed) <= 120, listed
+    assert width(wide) <= WIDTH, wide
+    assert url in wide[1]
+
+
 def condition(type_: str, reason: str, status: str = "False") -> dict[str, str]:
     return {"type": type_, "status": status, "reason": reason, "message": SENTENCE, "lastTransitionTime": LONG_AGO}
 
@@ -100,10 +108,7 @@ def test_connections_fit(place: site.Site) -> None:
         "lastSuccessTime": LONG_AGO,
     }
     place.connection(NAME, spec, status)
-    listed, wide = lines(place, "conn"), lines(place, "conn", "-o", "wide")
-    assert width(listed) <= 120, listed
-    assert width(wide) <= WIDTH, wide
-    assert spec["url"] in wide[1]
+    fits(place, "conn", spec["url"])
 
 
 def test_backends_fit(place: site.Site) -> None:
@@ -116,7 +121,4 @@ def test_backends_fit(place: site.Site) -> None:
         "version": "0.12.11",
     }
     place.backend(NAME, spec, status)
-    listed, wide = lines(place, "gpu"), lines(place, "gpu", "-o", "wide")
-    assert width(listed) <= 120, listed
-    assert width(wide) <= WIDTH, wide
-    assert spec["url"] in wide[1]
+    fits(place, "gpu", spec["url"])

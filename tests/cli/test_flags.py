@@ -16,40 +16,34 @@ from tests.cli.test_bulk import FAILED, verdicts
 
 
 @pytest.mark.apiserver
-def test_the_cluster_s_flags_stand_before_the_command_as_well(
-    place: site.Site, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_cluster_s_flags_stand_before_the_command_as_well(place: site.Site, call: site.Call) -> None:
     place.task("here", status={"phase": "ReadyForGpu"})
     kubeconfig, namespace = place.flags()[:2], place.flags()[2:]
-    before = site.call(capsys, *place.flags(), "--request-timeout", "20", "queue", "--phase", "ReadyForGpu")
-    assert before.code == 0, before.err
+    before = call(*place.flags(), "--request-timeout", "20", "queue", "--phase", "ReadyForGpu", flags=()).succeeded()
     assert before.out.splitlines()[1].split()[1] == "here"
     # What stands behind the command counts.
-    both = site.call(capsys, "-n", "elsewhere", *kubeconfig, "get", "here", *namespace)
-    assert both.code == 0, both.err
-    assert site.call(capsys, *kubeconfig, "-n", "elsewhere", "get", "here").code == 1
+    call("-n", "elsewhere", *kubeconfig, "get", "here", flags=namespace).succeeded()
+    call(*kubeconfig, "-n", "elsewhere", "get", "here", flags=()).refused()
     assert complete.lines([*place.flags(), "get", "he"]) == ["here", ":4"]
 
 
 @pytest.mark.apiserver
-def test_a_dry_run_checks_and_writes_nothing(place: site.Site, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_checks_and_writes_nothing(place: site.Site, call: site.Call) -> None:
     place.task("mail", status=FAILED)
     place.task("other", status=FAILED)
-    flags = ["--dry-run", *place.flags()]
     before = {name: place.get(name) for name in place.names()}
-    one = site.call(capsys, "retry", "mail", *flags)
+    one = call("retry", "mail", "--dry-run")
     assert (one.code, one.out) == (0, "pendingtask.jervis.dev/mail will be tried again (server dry run)\n"), one.err
     # Of a selection nothing has to be confirmed.
-    every = site.call(capsys, "delete", "--all", *flags)
+    every = call("delete", "--all", "--dry-run")
     assert sorted(every.out.splitlines()) == [
         "pendingtask.jervis.dev/mail deleted (server dry run)",
         "pendingtask.jervis.dev/other deleted (server dry run)",
     ], every.err
-    told = site.call(capsys, "tell", "mail", "Hurry.", "--id", "m1", *flags)
+    told = call("tell", "mail", "Hurry.", "--id", "m1", "--dry-run")
     assert told.out == "pendingtask.jervis.dev/mail message added (m1) (server dry run)\n", told.err
     # The apiserver has looked at it: a wrong value is refused as it would be.
-    wrong = site.call(capsys, "prioritize", "mail", "--position", "0", *flags)
-    assert (wrong.code, "spec.queuePosition" in wrong.err) == (1, True)
+    call("prioritize", "mail", "--position", "0", "--dry-run").refused("spec.queuePosition")
     assert {name: place.get(name) for name in place.names()} == before
     assert verdicts(place) == {}
 

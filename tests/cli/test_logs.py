@@ -13,7 +13,7 @@ from kubernetes import client
 from cli import kube, waiting
 from cli.output import Format, Output
 from cli.session import Session
-from crds import history, labels
+from crds import labels
 from hack.cluster import certificates
 from router.client import trials
 from tests import waiting as wait
@@ -77,8 +77,7 @@ def test_models_are_asked_by_a_job_of_the_release(place: site.Site, kubelet: out
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"template": {"spec": pod_spec}}}
     spec = {"schedule": "0 0 1 1 *", "suspend": True, "jobTemplate": template}
     asked = place.start("models", "--check", "-o", "json")
-    done = site.ended(asked)
-    assert (done.code, "has no CronJob with the labels" in done.err) == (1, True)
+    site.ended(asked).refused("has no CronJob with the labels")
     batch.create_namespaced_cron_job(place.namespace, {"metadata": {"name": "check", "labels": _TRIALS}, "spec": spec})
     asked = place.start("models", "--check", "-o", "json")
     [job] = wait.until(lambda: batch.list_namespaced_job(place.namespace).items, "the Job is made")
@@ -136,8 +135,7 @@ def test_an_earlier_run(place: site.Site, kubelet: outside.Kubelet, capfdbinary:
     uid = place.task("q", status={"phase": "Completed"})["metadata"]["uid"]
     pod(place, "run-1", uid, 1, {"terminated": {"exitCode": 42}})
     pod(place, "run-2", uid, 2, {"terminated": {"exitCode": 0}})
-    done = site.call(capfdbinary, "logs", "q", "--attempt", "1", "--tail", "5", *place.flags())
-    assert done.code == 0
+    done = site.call(capfdbinary, "logs", "q", "--attempt", "1", "--tail", "5", *place.flags()).succeeded()
     assert bytes(done.out) == "first line\nposlední\n".encode()  # type: ignore[arg-type]  # capfdbinary gives bytes
     [(path, query)] = kubelet.asked
     assert path.endswith("/run-1/orchestrator")
@@ -152,10 +150,7 @@ def test_a_tenants_run_is_in_the_releases_namespace(
     home = f"{place.namespace}-release"
     place.core.create_namespace({"metadata": {"name": home}})
     place.core.create_namespaced_service_account(home, {"metadata": {"name": "default"}})
-    marks = {"app.kubernetes.io/part-of": "jervis", "app.kubernetes.io/component": history.COMPONENT}
-    address = {history.ADDRESS_ANNOTATION: f"{home}/jervis-operator:history"}
-    account = {"metadata": {"name": "jervis-history", "labels": marks, "annotations": address}}
-    place.core.create_namespaced_service_account(place.namespace, account)
+    place.operator(namespace=home)
     uid = place.task("q", status={"phase": "Completed"})["metadata"]["uid"]
     pod(place, "forged", uid, 2, {"terminated": {"exitCode": 0}})
     pod(place, "run-1", uid, 1, {"terminated": {"exitCode": 0}}, home)
@@ -164,18 +159,15 @@ def test_a_tenants_run_is_in_the_releases_namespace(
     assert [path for path, _ in kubelet.asked] == [f"/containerLogs/{home}/run-1/orchestrator"]
 
 
-def test_there_is_no_log(place: site.Site, kubelet: outside.Kubelet, capsys: pytest.CaptureFixture[str]) -> None:
-    flags = place.flags()
+def test_there_is_no_log(place: site.Site, kubelet: outside.Kubelet, call: site.Call) -> None:
     place.task("new", status={"phase": "ReadyForGpu"})
-    done = site.call(capsys, "logs", "new", *flags)
-    assert done.code == 1
-    assert "a run of PendingTask 'new' has no pod (phase ReadyForGpu)" in done.err
+    call("logs", "new").refused("a run of PendingTask 'new' has no pod (phase ReadyForGpu)")
     uid = place.task("stuck", status={"phase": "DispatchedGpu"})["metadata"]["uid"]
     pod(place, "run", uid, 1, {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}})
-    done = site.call(capsys, "logs", "stuck", *flags)
+    done = call("logs", "stuck")
     assert "has not started: ImagePullBackOff no such image (phase DispatchedGpu)" in done.err
     # Nobody waits for a log that will not come.
     for phase in ("Done", "UserTask"):
         place.task(phase.lower(), status={"phase": phase})
-        assert site.call(capsys, "logs", "-f", phase.lower(), *flags).code == 1
+        call("logs", "-f", phase.lower()).refused()
     assert kubelet.asked == []

@@ -1,7 +1,8 @@
-"""`submit`: files small and large, waited for or not."""
+"""`submit` and `ask`: files small and large, and questions, become tasks, waited for or not."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import threading
 from collections.abc import Callable, Iterator
@@ -28,26 +29,24 @@ def store() -> Iterator[outside.Store]:
         yield server
 
 
-def test_a_mail(place: site.Site, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_mail(place: site.Site, call: site.Call, tmp_path: Path) -> None:
     file = tmp_path / "Disk.eml"
     file.write_bytes(MAIL)
-    done = place.run("submit", str(file), "--client", "acme", "--project", "storage", "-o", "json")
-    assert done.code == 0, done.err
+    done = place.run("submit", str(file), "--client", "acme", "--project", "storage", "-o", "json").succeeded()
     made = place.get(done.json["metadata"]["name"])
     assert made["metadata"]["annotations"] == {"jervis.dev/title": "Disk"}
     spec = made["spec"]
     assert (spec["type"], spec["sourceUrn"]) == ("EmailProcessing", "email::1@example.com")
     assert (spec["clientId"], spec["projectId"], spec["mode"]) == ("acme", "storage", "Background")
 
-    again = site.call(capsys, "submit", str(file), "--client", "acme", "--project", "storage", *place.flags())
-    assert again.code == 1
-    assert "already exists" in again.err
-    assert "  field: metadata.name\n  remedy: Choose another name.\n" in again.err
+    call("submit", str(file), "--client", "acme", "--project", "storage").refused(
+        "already exists", "  field: metadata.name\n  remedy: Choose another name.\n"
+    )
 
 
 def test_a_knowledge_base_that_wants_a_token_is_shown_it(
     place: site.Site,
-    capsys: pytest.CaptureFixture[str],
+    call: site.Call,
     tmp_path: Path,
     store: outside.Store,
     monkeypatch: pytest.MonkeyPatch,
@@ -55,48 +54,38 @@ def test_a_knowledge_base_that_wants_a_token_is_shown_it(
     store.token = "letmein"
     file = tmp_path / "minutes.txt"
     file.write_text("a" * 40_000)
-    kb = ["--kb", f"http://127.0.0.1:{store.port}", *place.flags()]
     flags = ["submit", str(file), "--client", "acme"]
-    refused = site.call(capsys, *flags, *kb)
-    assert (refused.code, "wants a token" in refused.err) == (1, True), refused.err
+    call(*flags, *store.flags).refused("wants a token")
     assert place.names() == []
-    assert site.call(capsys, *flags, "--name", "by-flag", "--token", "letmein", *kb).code == 0
+    call(*flags, "--name", "by-flag", "--token", "letmein", *store.flags).succeeded()
     monkeypatch.setenv("JERVIS_KB_TOKEN", "letmein")
-    assert site.call(capsys, *flags, "--name", "by-variable", *kb).code == 0
+    call(*flags, "--name", "by-variable", *store.flags).succeeded()
     assert (place.names(), len(store.kept)) == (["by-flag", "by-variable"], 2)
 
 
 def test_a_large_file_goes_to_the_knowledge_base(
-    place: site.Site, capsys: pytest.CaptureFixture[str], tmp_path: Path, store: outside.Store
+    place: site.Site, call: site.Call, tmp_path: Path, store: outside.Store
 ) -> None:
     file = tmp_path / "minutes.txt"
     file.write_text("č" * 20_000)
-    flags = ["submit", str(file), "--client", "acme", "--group", "platform", "--name", "minutes", *place.flags()]
-    kb = ["--kb", f"http://127.0.0.1:{store.port}"]
-    without = site.call(capsys, *flags)
-    assert without.code == 1
-    assert "  field: --kb\n" in without.err
+    flags = ["submit", str(file), "--client", "acme", "--group", "platform", "--name", "minutes"]
+    call(*flags).refused("  field: --kb\n")
 
     store.busy = True
-    away = site.call(capsys, *flags, *kb)
-    assert away.code == 75
+    away = call(*flags, *store.flags).refused(code=75)
     assert away.err == ("Error: MongoDB is away.\n  remedy: Nothing is wrong with the command; try it again in 7 s.\n")
     store.busy = False
-    wrong = site.call(capsys, *flags, *kb, "--project", "a/b")
-    assert wrong.code == 1
-    assert "  field: spec.projectId\n" in wrong.err
+    call(*flags, *store.flags, "--project", "a/b").refused("  field: spec.projectId\n")
     assert store.kept == []
 
-    done = site.call(capsys, *flags, *kb)
-    assert done.code == 0, done.err
+    call(*flags, *store.flags).succeeded()
     [(owner, media, body)] = store.kept
     assert owner == {"clientId": "acme", "groupId": "platform"}
     assert media == "text/plain; charset=utf-8"
     assert body == file.read_bytes()
     spec = place.get("minutes")["spec"]
     assert "content" not in spec
-    assert spec["contentRef"]["bytes"] == 40_000
-    assert spec["contentRef"]["store"] == "gridfs"
+    assert (spec["contentRef"]["bytes"], spec["contentRef"]["store"]) == (40_000, "gridfs")
 
 
 ATTACHED = b"""From: Jan <jan@example.com>
@@ -118,22 +107,18 @@ Content-Disposition: attachment; filename="report.pdf"
 
 
 def test_attachments_of_a_mail_and_of_flags_go_to_the_knowledge_base(
-    place: site.Site, capsys: pytest.CaptureFixture[str], tmp_path: Path, store: outside.Store
+    place: site.Site, call: site.Call, tmp_path: Path, store: outside.Store
 ) -> None:
     file, photo = tmp_path / "disk.eml", tmp_path / "photo.jpg"
     file.write_bytes(ATTACHED)
     photo.write_bytes(b"jpg")
-    flags = ["submit", str(file), "--client", "acme", *place.flags()]
-    refused = site.call(capsys, *flags, "--attach", str(photo))
-    assert refused.code == 1
-    assert "kept in the knowledge base: 'report.pdf', 'photo.jpg'." in refused.err
-    assert "  field: --kb\n" in refused.err
-    assert "--no-attachments" in refused.err
+    flags = ["submit", str(file), "--client", "acme"]
+    call(*flags, "--attach", str(photo)).refused(
+        "kept in the knowledge base: 'report.pdf', 'photo.jpg'.", "  field: --kb\n", "--no-attachments"
+    )
     assert place.names() == []
 
-    kb = ["--kb", f"http://127.0.0.1:{store.port}"]
-    done = site.call(capsys, *flags, "--attach", str(photo), "--name", "disk", *kb)
-    assert done.code == 0, done.err
+    call(*flags, "--attach", str(photo), "--name", "disk", *store.flags).succeeded()
     assert [(media, body) for _, media, body in store.kept] == [("application/pdf", b"%PDF-"), ("image/jpeg", b"jpg")]
     spec = place.get("disk")["spec"]
     assert [(one["name"], one["mediaType"]) for one in spec["attachments"]] == [
@@ -145,58 +130,42 @@ def test_attachments_of_a_mail_and_of_flags_go_to_the_knowledge_base(
     assert "Attachments: report.pdf" in spec["content"]
 
     # Without them nothing has to be stored.
-    without = site.call(capsys, *flags, "--no-attachments", "--name", "without")
+    without = call(*flags, "--no-attachments", "--name", "without")
     assert (without.code, len(store.kept)) == (0, 2), without.err
     assert place.get("without")["spec"]["attachments"] == []
-    for path, why in ((tmp_path / "nothing", "cannot be read"), (tmp_path / "empty", "is empty")):
-        if why == "is empty":
-            path.touch()
-        wrong = site.call(capsys, *flags, "--attach", str(path), *kb)
-        assert (wrong.code, why in wrong.err, "  field: --attach\n" in wrong.err) == (1, True, True), wrong.err
+    (tmp_path / "empty").touch()
+    for name, why in (("nothing", "cannot be read"), ("empty", "is empty")):
+        call(*flags, "--attach", str(tmp_path / name), *store.flags).refused(why, "  field: --attach\n")
 
 
-def test_what_is_too_large_is_said_before_it_is_sent(
-    place: site.Site, capsys: pytest.CaptureFixture[str], tmp_path: Path, store: outside.Store
-) -> None:
+def test_what_is_too_large_is_said_before_it_is_sent(call: site.Call, tmp_path: Path, store: outside.Store) -> None:
     file = tmp_path / "minutes.txt"
     file.write_text("a" * 40_000)
-    flags = ["submit", str(file), "--client", "acme", "--kb", f"http://127.0.0.1:{store.port}", *place.flags()]
-    refused = site.call(capsys, *flags, "--max-bytes", "39999")
-    assert (refused.code, store.kept) == (1, [])
-    assert "has 40000 bytes; the knowledge base stores at most 39999" in refused.err
+    flags = ["submit", str(file), "--client", "acme", *store.flags]
+    call(*flags, "--max-bytes", "39999").refused("has 40000 bytes; the knowledge base stores at most 39999")
+    assert store.kept == []
 
 
-def test_a_dry_run_stores_nothing(
-    place: site.Site, capsys: pytest.CaptureFixture[str], tmp_path: Path, store: outside.Store
-) -> None:
+def test_a_dry_run_stores_nothing(place: site.Site, call: site.Call, tmp_path: Path, store: outside.Store) -> None:
     file = tmp_path / "disk.eml"
     file.write_bytes(ATTACHED)
-    flags = ["submit", str(file), "--client", "acme", "--dry-run", *place.flags()]
-    for kb in ([], ["--kb", f"http://127.0.0.1:{store.port}"]):
-        done = site.call(capsys, *flags, "-o", "json", *kb)
-        assert done.code == 0, done.err
+    flags = ["submit", str(file), "--client", "acme", "--dry-run"]
+    for kb in ([], store.flags):
+        done = call(*flags, "-o", "json", *kb).succeeded()
         [attachment] = done.json["spec"]["attachments"]
         assert attachment["contentRef"]["sha256"] == hashlib.sha256(b"%PDF-").hexdigest()
-    assert site.call(capsys, *flags).out.endswith(" created (server dry run)\n")
+    assert call(*flags).out.endswith(" created (server dry run)\n")
     assert (store.kept, place.names()) == ([], [])
-    wrong = site.call(capsys, *flags, "--type", "ScheduledTask")
-    assert (wrong.code, "schedule is required" in wrong.err) == (1, True)
-    assert site.call(capsys, *flags, "--wait").code == 1
+    call(*flags, "--type", "ScheduledTask").refused("schedule is required")
+    call(*flags, "--wait").refused()
 
 
-def test_what_only_the_apiserver_knows_is_refused_by_it(
-    place: site.Site, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_what_only_the_apiserver_knows_is_refused_by_it(call: site.Call, tmp_path: Path) -> None:
     file = tmp_path / "x.txt"
     file.write_text("x")
-    flags = ["submit", str(file), "--client", "acme", *place.flags()]
-    scheduled = site.call(capsys, *flags, "--type", "ScheduledTask")
-    assert scheduled.code == 1
-    assert "schedule is required for type ScheduledTask" in scheduled.err
-    assert "  field: spec\n" in scheduled.err
-    named = site.call(capsys, *flags, "--name", "Not A Name")
-    assert named.code == 1
-    assert "  field: metadata.name\n" in named.err
+    flags = ["submit", str(file), "--client", "acme"]
+    call(*flags, "--type", "ScheduledTask").refused("schedule is required for type ScheduledTask", "  field: spec\n")
+    call(*flags, "--name", "Not A Name").refused("  field: metadata.name\n")
 
 
 REJECTED = {
@@ -217,23 +186,20 @@ REJECTED = {
         ({"phase": "Completed", "result": {"exitReason": "Rejected", "summary": "No."}, "conditions": [REJECTED]}, 1),
     ],
 )
-def test_waiting_tells_how_it_ended(
-    place: site.Site, capsys: pytest.CaptureFixture[str], tmp_path: Path, status: Any, code: int
-) -> None:
+def test_waiting_tells_how_it_ended(place: site.Site, call: site.Call, tmp_path: Path, status: Any, code: int) -> None:
     file = tmp_path / "q.txt"
     file.write_text("Where?")
-    operator = threading.Thread(target=play_operator, args=(lambda: place.status("q", status),))
-    operator.start()
-    done = site.call(capsys, "submit", str(file), "--client", "acme", "--name", "q", "--wait", *place.flags())
-    operator.join()
+    with acting(lambda: place.status("q", status)):
+        done = call("submit", str(file), "--client", "acme", "--name", "q", "--wait")
     assert done.code == code, done.err
     assert done.err == "pendingtask.jervis.dev/q created\n"
     assert f"Phase:     {status['phase']}" in done.out
     assert status.get("result", {}).get("summary", "") in done.out
 
 
-def play_operator(act: Callable[[], Any]) -> None:
-    """Act once the task is there."""
+@contextlib.contextmanager
+def acting(act: Callable[[], Any]) -> Iterator[None]:
+    """Meanwhile the operator acts, once the task is there."""
     from kubernetes.client import ApiException
 
     def acted() -> bool:
@@ -245,7 +211,10 @@ def play_operator(act: Callable[[], Any]) -> None:
             return False
         return True
 
-    until(acted, "the task is there")
+    operator = threading.Thread(target=until, args=(acted, "the task is there"))
+    operator.start()
+    yield
+    operator.join()
 
 
 def test_the_wait_has_an_end(place: site.Site) -> None:
@@ -262,3 +231,62 @@ def test_the_wait_has_an_end(place: site.Site) -> None:
         waiting.ended(session, "slow", 3.0)
     assert seconds == 3.0
     client.close()
+
+
+QUESTION = "Which rack holds the new disk?"
+
+
+def test_a_question_becomes_a_task_each_time(place: site.Site, call: site.Call) -> None:
+    flags = ["ask", QUESTION, "--client", "acme", "--project", "storage"]
+    for _ in range(2):
+        done = call(*flags).succeeded()
+    first, second = place.names()
+    assert done.out in (f"pendingtask.jervis.dev/{name} created\n" for name in (first, second))
+    made = place.get(first)
+    assert made["metadata"]["annotations"] == {"jervis.dev/title": QUESTION}
+    spec = made["spec"]
+    assert (spec["type"], spec["mode"], spec["content"]) == ("UserInputProcessing", "Foreground", QUESTION)
+    assert (spec["clientId"], spec["projectId"]) == ("acme", "storage")
+    assert spec["correlationId"] == ""
+    of = call(*flags, "--name", "next", "--conversation", "morning")
+    assert (of.code, place.get("next")["spec"]["correlationId"]) == (0, "morning")
+    call(*flags, "--conversation", "a b").refused("spec.correlationId")
+
+
+def test_what_cannot_be_asked(place: site.Site, call: site.Call) -> None:
+    call("ask", "a" * 40_000, "--client", "acme").refused("kubectl jervis submit FILE")
+    call("ask", " ", "--client", "acme").refused()
+    call("ask", QUESTION, "--client", "acme", "--wait", "--dry-run").refused("field: --wait")
+    tried = call("ask", QUESTION, "--client", "acme", "--dry-run")
+    assert tried.out.endswith("created (server dry run)\n"), tried.err
+    assert place.names() == []
+
+
+def test_the_whole_answer_is_waited_for(place: site.Site, call: site.Call) -> None:
+    with outside.Results().in_thread(host=site.own_address()) as results:
+        place.expose("operator", results.port)
+        place.operator("release-operator:http")
+
+        def operator() -> None:
+            stored = {
+                "exitReason": "Answered",
+                "answer": "Rack C4 holds it [1].",
+                "citations": [1],
+                "evidence": [{"id": 1, "source": "email::1@example.com", "title": "Disk"}],
+            }
+            results.stored[place.get("q")["metadata"]["uid"]] = stored
+            place.status("q", {"phase": "Completed", "result": {"exitReason": "Answered", "summary": "Rack"}})
+
+        with acting(operator):
+            done = call("ask", QUESTION, "--client", "acme", "--name", "q", "--wait")
+    assert (done.code, done.err) == (0, "pendingtask.jervis.dev/q created\n")
+    assert done.out.startswith("Rack C4 holds it [1].\n")
+    assert "email::1@example.com" in done.out
+
+
+def test_what_asks_back_is_shown_with_what_it_asks(place: site.Site, call: site.Call) -> None:
+    asks = {"phase": "UserTask", "userTask": {"kind": "Question", "questions": [{"id": "r1-q1", "text": "Which?"}]}}
+    with acting(lambda: place.status("q", asks)):
+        done = call("ask", QUESTION, "--client", "acme", "--name", "q", "--wait").refused(code=3)
+    assert "Which?" in done.out
+    assert "kubectl jervis answer q" in done.out

@@ -116,8 +116,7 @@ def test_a_job_without_an_end_is_given_up(jobs: outside.Jobs, tmp_path: Path) ->
     jobs.pods, jobs.logs = [pod({"terminated": {}})], [count(14) + line("a")]
     with pytest.raises(errors.Unavailable, match="neither Complete nor Failed"):
         judged(jobs, tmp_path)
-    assert jobs.made is not None
-    assert jobs.deleted == [jobs.made["metadata"]["name"]]
+    assert jobs.deleted == [jobs.name]
 
 
 def test_what_hinders_a_job_is_said_once_and_then_it_is_given_up(
@@ -143,8 +142,7 @@ def test_what_hinders_a_job_is_said_once_and_then_it_is_given_up(
         "The Job waits: Unschedulable 0/1 nodes",
         "The Job waits: ImagePullBackOff Back-off",
     ]
-    assert jobs.made is not None
-    assert jobs.deleted == [jobs.made["metadata"]["name"]]
+    assert jobs.deleted == [jobs.name]
 
 
 @pytest.mark.parametrize("refused", [False, True])
@@ -157,10 +155,8 @@ def test_an_interrupted_check_takes_its_job_away(
     jobs.refused = {"DELETE"} if refused else set()
     with pytest.raises(KeyboardInterrupt):
         judged(jobs, tmp_path, interrupt)
-    assert jobs.made is not None
-    name = jobs.made["metadata"]["name"]
-    assert jobs.deleted == ([] if refused else [name])
-    assert (f"The Job {name!r} goes on: jobs is forbidden." in capsys.readouterr().err) is refused
+    assert jobs.deleted == ([] if refused else [jobs.name])
+    assert (f"The Job {jobs.name!r} goes on: jobs is forbidden." in capsys.readouterr().err) is refused
 
 
 def test_a_slow_model_is_not_given_up(jobs: outside.Jobs, tmp_path: Path) -> None:

@@ -3,9 +3,9 @@ content of any task."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +14,7 @@ from cli.commands import erase as command
 from cli.commands import queue
 from crds import scope, waits
 from tests.cli import outside, site
-from tests.cli.test_erase import Service, service
+from tests.cli.test_erase import service
 from tests.cli.test_views import answer, told
 
 __all__ = ["service"]  # a fixture
@@ -34,17 +34,9 @@ def relay(place: site.Site, tmp_path: Path) -> Iterator[outside.Relay]:
 
 
 @pytest.fixture
-def flags(place: site.Site, relay: outside.Relay, tmp_path: Path) -> list[str]:
-    """Leads through the relay."""
-    return ["--kubeconfig", str(tmp_path / "relayed"), "-n", place.namespace]
-
-
-def operator(place: site.Site) -> None:
-    """The ServiceAccount by which the chart says where the operator is."""
-    labels = {"app.kubernetes.io/part-of": "jervis", "app.kubernetes.io/component": "history"}
-    annotations = {"jervis.dev/history": f"{place.namespace}/jervis-operator:history"}
-    metadata = {"name": "jervis-history", "labels": labels, "annotations": annotations}
-    place.core.create_namespaced_service_account(place.namespace, {"metadata": metadata})
+def call(call: site.Call, place: site.Site, relay: outside.Relay, tmp_path: Path) -> site.Call:
+    """The command leads through the relay."""
+    return functools.partial(call, flags=["--kubeconfig", str(tmp_path / "relayed"), "-n", place.namespace])
 
 
 def names(done: site.Done) -> list[str]:
@@ -59,13 +51,13 @@ def waiting(place: site.Site) -> list[str]:
 
 
 def test_the_operator_has_said_all_that_the_table_shows(
-    place: site.Site, relay: outside.Relay, flags: list[str], capsys: Any
+    place: site.Site, relay: outside.Relay, call: site.Call
 ) -> None:
-    operator(place)
+    place.operator()
     uids = waiting(place)
     said = [told(f"t-{number}", waits.Reason.NO_FREE_SLOT, uid=uids[number]) for number in (3, 1, 4, 0, 2)]
     relay.queue = answer(*said).wire()
-    done = site.call(capsys, "queue", *flags)
+    done = call("queue")
     assert names(done) == ["t-3", "t-1", "t-4", "t-0", "t-2"]
     assert relay.of_tasks() == []
     assert [one.verb for one in relay.asked] == ["GET", "POST", "GET"], "where it is, a token for it, its answer"
@@ -73,28 +65,26 @@ def test_the_operator_has_said_all_that_the_table_shows(
     # With more than what waits the rest comes from the objects.
     place.task("runs", {"content": LONG}, {"phase": "Orchestrating", "dispatch": {"backend": "gpu-0"}})
     relay.asked.clear()
-    done = site.call(capsys, "queue", "--all", *flags)
+    done = call("queue", "--all")
     assert names(done) == ["t-3", "t-1", "t-4", "t-0", "t-2", "runs"]
     assert done.out.splitlines()[0].split()[-2:] == ["BEFORE", "SINCE"]
     assert len(relay.of_tasks()) == 1
 
     # Programs get the objects, and what the operator says of them.
-    found = site.call(capsys, "queue", "-o", "json", *flags).json
+    found = call("queue", "-o", "json").json
     assert [one["metadata"]["name"] for one in found["items"]] == ["t-3", "t-1", "t-4", "t-0", "t-2"]
     assert found["queue"]["items"][0]["reason"] == "NoFreeSlot"
     assert found["queue"]["slots"] == {"total": 2, "free": 0}
-    assert "queue" not in site.call(capsys, "queue", "--phase", "Orchestrating", "-o", "json", *flags).json
+    assert "queue" not in call("queue", "--phase", "Orchestrating", "-o", "json").json
 
 
-def test_the_story_says_what_is_before_a_waiting_task(
-    place: site.Site, relay: outside.Relay, flags: list[str], capsys: Any
-) -> None:
-    operator(place)
+def test_the_story_says_what_is_before_a_waiting_task(place: site.Site, relay: outside.Relay, call: site.Call) -> None:
+    place.operator()
     uid = place.task("mail", status={"phase": "ReadyForGpu"})["metadata"]["uid"]
     place.task("runs", status={"phase": "Orchestrating", "dispatch": {"backend": "gpu-0"}})
     known = told("mail", waits.Reason.NO_FREE_SLOT, uid=uid, position=4, before=3, beforeOwn=["wiki"])
     relay.queue = answer(known).wire()
-    story = site.call(capsys, "get", "mail", *flags)
+    story = call("get", "mail")
     assert (story.code, story.err) == (0, "")
     waits_line = next(line for line in story.out.splitlines() if line.startswith("Waits:"))
     assert waits_line.startswith("Waits:     for a GPU slot; 3 before it (wiki, ...); since 2026-11-18 11:58:30Z (")
@@ -102,27 +92,27 @@ def test_the_story_says_what_is_before_a_waiting_task(
     assert asked.query == {"client": "acme"}
     # A program reads the object alone, and what runs waits for no turn.
     relay.asked.clear()
-    assert site.call(capsys, "get", "mail", "-o", "json", *flags).json == place.get("mail")
-    assert "Waits:" not in site.call(capsys, "get", "runs", *flags).out
+    assert call("get", "mail", "-o", "json").json == place.get("mail")
+    assert "Waits:" not in call("get", "runs").out
     assert [one.path.rpartition("/")[2] for one in relay.asked] == ["mail", "runs"]
     # A task that the operator does not list keeps what its object says.
     relay.queue = answer().wire()
-    assert "ReadyForGpu, waits for a GPU\n" in site.call(capsys, "get", "mail", *flags).out
+    assert "ReadyForGpu, waits for a GPU\n" in call("get", "mail").out
 
 
 def test_without_an_operator_what_waits_is_read_page_by_page(
-    place: site.Site, relay: outside.Relay, flags: list[str], capsys: Any, monkeypatch: pytest.MonkeyPatch
+    place: site.Site, relay: outside.Relay, call: site.Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting(place)
     place.task("over", {"content": LONG}, {"phase": "Done"})
     place.task("asks", {"content": LONG}, {"phase": "UserTask", "userTask": {"kind": "Question"}})
     monkeypatch.setattr(kube, "_PAGE", "2")
-    assert names(site.call(capsys, "queue", *flags)) == [f"t-{number}" for number in range(5)]
+    assert names(call("queue")) == [f"t-{number}" for number in range(5)]
     pages = relay.of_tasks()
     # The apiserver leaves out what is in other phases.
     assert [one.query.get("limit") for one in pages] == ["2", "2", "2"]
     assert sum(one.bytes for one in pages) < 5 * (len(LONG) + PER_TASK)
-    assert site.call(capsys, "queue", "-o", "json", *flags).json["queue"] is None
+    assert call("queue", "-o", "json").json["queue"] is None
 
 
 def test_a_watched_queue_reads_objects_only_when_one_has_changed(
@@ -146,7 +136,7 @@ def test_a_watched_queue_reads_objects_only_when_one_has_changed(
     assert passes == [[True, False], [True], [True, False], [True]]
 
 
-def test_a_line_says_what_the_object_says(place: site.Site, flags: list[str], capsys: Any) -> None:
+def test_a_line_says_what_the_object_says(place: site.Site, call: site.Call) -> None:
     place.task("chat", {"type": "UserInputProcessing", "queuePosition": 7}, {"phase": "ReadyForQualification"})
     place.task("held", {"suspend": True, "queuePosition": 9}, {"phase": "ReadyForGpu"})
     high = {"phase": "ReadyForGpu", "route": {"decision": "ExecuteHigh"}}
@@ -163,8 +153,7 @@ def test_a_line_says_what_the_object_says(place: site.Site, flags: list[str], ca
     left = {**said, "reason": "NoFreeSlot"}
     place.task("started", status={"phase": "DispatchedGpu", "conditions": [left]})
     place.task("unseen")
-    done = site.call(capsys, "queue", "--all", *flags)
-    assert done.code == 0, done.err
+    done = call("queue", "--all").succeeded()
     cells = {line[4:].split()[0]: [cell.strip() for cell in line.split("   ")] for line in done.out.splitlines()[1:]}
     assert list(cells)[:4] == ["chat", "again", "held", "ours"]
     lacks = {name: row[-1] for name, row in cells.items()}
@@ -182,9 +171,8 @@ def test_a_line_says_what_the_object_says(place: site.Site, flags: list[str], ca
 def test_a_deletion_reads_no_content(
     place: site.Site,
     relay: outside.Relay,
-    flags: list[str],
-    service: Service,
-    capsys: Any,
+    call: site.Call,
+    service: outside.Erasures,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(command, "_PAUSE", 0.0)
@@ -192,7 +180,7 @@ def test_a_deletion_reads_no_content(
     waiting(place)
     place.task("other", {"clientId": "other", "content": LONG})
     given = ["erase", "--client", "acme", "--by", "jana", "--kb", service.url, "--yes"]
-    done = site.call(capsys, *given, *flags)
+    done = call(*given)
     assert (done.code, place.names()) == (0, ["other"]), done.err
     pages = relay.of_tasks()
     assert all(METADATA in one.accept for one in pages)

@@ -1,4 +1,5 @@
-"""What the demonstration connects: objects that the apiserver takes, and only what the release may read and reach."""
+"""What the demonstration connects: objects that the apiserver takes, and only what the release may read and reach; data
+services in a cluster of yours are reached from the release alone."""
 
 from __future__ import annotations
 
@@ -9,8 +10,10 @@ from urllib.parse import urlsplit
 
 from crds import connection
 from hack.cluster import layout, lifecycle, process
-from hack.demo import connected, planted, servers
+from hack.demo import connected, planted, servers, services
 from kb.code import extraction, index, project, resolution
+from tests.chart import policies
+from tests.chart.policies import End
 
 THERE = servers.Servers("198.18.0.2", Path("/nowhere"), "word", "token")
 
@@ -58,3 +61,11 @@ def test_the_servers_end_with_the_cluster(tmp_path: Path) -> None:
         one.start(["sleep", "60"])
     lifecycle.halt(place)
     assert {one.identity() for one in guests} == {None}
+
+
+def test_what_asks_for_no_password_is_reached_from_the_release_alone() -> None:
+    rules = [dict(services.wall("shown"))]
+    database = End(services.NAMESPACE, {"app.kubernetes.io/name": "mongodb"})
+    assert policies.allows(rules, End("shown", {}), database, 27017)
+    for other in (End("team-a", {"app.kubernetes.io/name": "jervis"}), End(services.NAMESPACE, {}), End("jervis", {})):
+        assert not policies.allows(rules, other, database, 27017)

@@ -26,11 +26,7 @@ SHARED = items.shared()
 @pytest.mark.services
 async def test_their_words_decide_the_phase_and_answer_the_question() -> None:
     needs.ocr()
-    where = site.Services(
-        conftest.required("JERVIS_TEST_WEAVIATE_URL"),
-        int(conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")),
-        conftest.required("JERVIS_TEST_MONGODB_URI"),
-    )
+    where = site.Services(*conftest.stores())
     shots = inputs.screenshots(ROOT, SHARED.today)
     expected = items.Expected.model_validate({"route": "Defer", "urgency": "normal"})
     todo = []

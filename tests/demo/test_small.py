@@ -1,4 +1,5 @@
-"""`make demo MODEL=small`: what the release gets, what a log says of crashes, and what is said of the model's size."""
+"""`make demo MODEL=small`: what the release gets, what a log says of crashes, what is said of the model's size, and
+who may upload its recording."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from crds import modelroles
+from crds import grants, modelroles, scope
 from hack.cluster import layout
-from hack.demo import images, release, settings, small
+from hack.demo import images, release, settings, small, speech
 from hack.models import catalogue
 
 _SCHEMA = json.loads((layout.CHECKOUT / "charts/jervis/values.schema.json").read_text())
@@ -68,3 +69,27 @@ def test_it_says_how_small_the_model_is_and_what_is_left_out() -> None:
     text = "\n".join(small.words())
     assert "135 million" in text
     assert all(part in text for part, _ in small.LEFT_OUT)
+
+
+def test_the_chart_takes_its_values() -> None:
+    values = speech.values()
+    properties = {name: {**_SCHEMA["properties"][name], "required": []} for name in values}
+    jsonschema.validate(values, {**_SCHEMA, "properties": properties, "required": []})
+
+
+def test_who_uploads_has_one_token_that_the_release_knows(tmp_path: Path) -> None:
+    wanted = settings.Settings(kubeconfig="", local=True, checkout=layout.CHECKOUT, state=tmp_path, small=True)
+    token = speech.token(wanted)
+    assert speech.token(wanted) == token
+    assert (tmp_path / "sources-token").stat().st_mode & 0o077 == 0
+    secret, volume, claim = speech.manifests(token, tmp_path / "whisper")
+    file = tmp_path / "tokens.yaml"
+    file.write_text(secret["stringData"]["tokens.yaml"])
+    grant = grants.Book(file).find(token)
+    assert grant is not None
+    assert grant.allows(scope.Scope(client_id=settings.CLIENT), writing=True)
+    assert not grant.allows(scope.Scope(client_id="another"), writing=True)
+    assert claim["spec"]["volumeName"] == volume["metadata"]["name"]
+    assert volume["spec"]["hostPath"]["path"] == str(tmp_path / "whisper")
+    [mounted] = speech.values()["transcription"]["volumes"]
+    assert mounted["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]

@@ -1,4 +1,5 @@
-"""The decision agent with a decision maker of rules finds what one search for the question does not."""
+"""The decision agent with a decision maker of rules finds what one search for the question does not; and however
+wrongly a model decides, the run ends, no call is made twice, nothing is raised."""
 
 from __future__ import annotations
 
@@ -7,11 +8,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from bench.agent_search import evaluate, maker
+from bench.agent_search import evaluate, maker, wrong
 from bench.kb import corpus, inmemory, world
 from kb.agent import voice
 from kb.ingest import document
 from router import client as router_client
+from tests import thorough
 from tests.kb.agent import rig
 
 _FOLDER = Path(__file__).parents[2] / "kb" / "questions"
@@ -77,3 +79,19 @@ async def test_follow_up_searches_collect_what_the_first_one_does_not() -> None:
     assert found["toolCallsAQuestion"]["fast_vector_search"] > 1
     # A decision for each call of a tool, and one that writes.
     assert found["modelCallsAQuestion"] == pytest.approx(sum(found["toolCallsAQuestion"].values()) + 1, abs=0.02)
+
+
+@pytest.mark.parametrize("outages", [False, True])
+async def test_every_run_ends_with_an_answer_or_as_impossible(outages: bool) -> None:
+    runs = thorough.examples(100)
+    found = await wrong.measure(runs, 9, outages=outages)
+    assert found["problems"] == []
+    assert sum(found["outcomes"].values()) == runs
+    assert set(found["outcomes"]) - {"failed" if outages else ""} == {"answered", "impossible"}
+    assert found["executedTwice"] == 0
+    # Every kind of mistake was made, and repetitions were refused.
+    assert {"unknown_tool", "wrong_type", "repeated", "nothing", "megabyte", "no_json", "invented"} <= set(
+        found["said"]
+    )
+    assert found["refusedRepetitions"] > 0
+    assert found["mostRefusedInOneRun"] <= 2

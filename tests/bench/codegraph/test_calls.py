@@ -1,14 +1,17 @@
-"""javac's calls of Java and the ones that are resolved here are the same, and the score tells a difference."""
+"""The score of calls beside what javac and TypeScript's compiler say: what both know, what one of them has alone, and
+what the reference leaves open."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bench.codegraph import calls, natives
+from bench.codegraph import calls, natives, resolution
 from hack.cluster import progress
+from kb.code import calls as code_calls
 from kb.code.calls import resolve
 from tests.kb.code.calls import projects
 
@@ -49,3 +52,22 @@ def test_the_score_leaves_out_lines_that_javac_does_not_understand() -> None:
     }
     ours = {("A", "A.f", 1, "A", "A.g"), ("A", "A.f", 3, "A", "A.trim"), ("A", "A.f", 4, "A", "A.x")}
     assert calls.score(native, ours) == {"precision": 0.5, "recall": 0.5, "sites": 2}
+
+
+def _edge(caller: str, line: int, callee: str) -> code_calls.Edge:
+    return code_calls.Edge("a.ts", caller, "b.ts", callee, line, "local", 1.0)
+
+
+def test_the_score_leaves_out_sites_that_the_reference_does_not_know() -> None:
+    sites: list[list[Any]] = [
+        ["a.ts", "f", 1, "edge", [["b.ts", "x"]]],
+        ["a.ts", "f", 2, "edge", [["b.ts", "y"], ["b.ts", "z"]]],
+        ["a.ts", "f", 3, "value", []],
+        ["a.ts", "f", 4, "outside", []],
+    ]
+    edges = [_edge("f", 1, "x"), _edge("f", 2, "y"), _edge("f", 3, "x"), _edge("f", 4, "x")]
+    assert resolution.score(sites, edges) == resolution.Score(3, 0.6667, 0.6667, 1)
+
+
+def test_nothing_to_find_misses_nothing() -> None:
+    assert resolution.score([], []) == resolution.Score(0, 1.0, 1.0, 0)

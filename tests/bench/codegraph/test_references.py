@@ -1,7 +1,7 @@
 """The references of Python, Go and Java say what the extractor says, and the score tells a difference.
 
-Those of Kotlin, TypeScript and Rust need a download or cargo: `python -m bench.codegraph accuracy` runs them.
-"""
+Those of Kotlin, TypeScript and Rust need a download or cargo: `python -m bench.codegraph accuracy` runs them. Beside
+TypeScript's compiler stand sources that its grammar does not know."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 from bench.codegraph import accuracy, hostile, natives, trees
 from hack.cluster import progress
+from kb.code import extraction
 
 _GO = """package p
 
@@ -130,3 +131,39 @@ def test_every_language_has_trees_that_its_queries_were_not_written_with() -> No
 def test_a_hostile_file_is_reported_and_its_neighbours_are_read(path: str) -> None:
     found = hostile.one(path, hostile.files()[path])
     assert (len(found["said"]), found["good"]) == (1, 20)
+
+
+_SIGNATURES = """interface Factory {
+  name: string
+  /** One. */
+  <T>(value: T): Factory
+  // Two.
+  (encoding?: string): Factory
+  close(): void
+}
+const both = dual(
+  2,
+  <A, B extends Array<Map<A, B>>>(self: A, that: B): A => self
+)
+function after(): void {}
+"""
+_TEMPLATE = """const query = () => sql<{ id: number; name: string }>`SELECT ${id} FROM t`.pipe(1)
+export interface Parameter {
+  name: string
+  in: "query" | "path"
+  read(): void
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        (_SIGNATURES, ["Factory", "Factory.close", "after"]),
+        (_TEMPLATE, ["query", "Parameter", "Parameter.read"]),
+    ],
+)
+def test_what_the_grammar_does_not_know_hides_no_declaration(source: str, names: list[str]) -> None:
+    found = extraction.extract("a.ts", source.encode(), "typescript")
+    assert [one.qname for one in found.symbols] == names
+    assert not found.has_error

@@ -14,7 +14,8 @@ from cli import codes
 from cli.knowledge import answer
 from kb import api
 from tests import httpserver
-from tests.cli.knowledge.test_knowledge import WHERE, run
+from tests.cli.knowledge.conftest import Run
+from tests.cli.knowledge.test_knowledge import WHERE
 
 EVENTS: list[dict[str, Any]] = [
     {"type": "status", "message": "Looking at the question...", "stream": "0" * 32},
@@ -59,13 +60,17 @@ The voltage is 230 volts [1].
 """
 
 
-def test_the_tree_of_an_answer() -> None:
+def drawn(events: list[dict[str, Any]]) -> tuple[str, str]:
+    """The tree, and how it ended."""
     out = io.StringIO()
     tree = answer.Tree(out)
-    for one in EVENTS:
+    for one in events:
         tree.show(api.AgentEvent.model_validate(one))
-    assert out.getvalue() == DRAWN
-    assert tree.outcome == "answered"
+    return out.getvalue(), tree.outcome
+
+
+def test_the_tree_of_an_answer() -> None:
+    assert drawn(EVENTS) == (DRAWN, "answered")
 
 
 def test_pages_and_what_was_seen_on_them() -> None:
@@ -93,12 +98,8 @@ def test_pages_and_what_was_seen_on_them() -> None:
             "citations": [{**page, "ref": 1, "pageId": "p"}, {**page, "ref": 2, "pageId": "p", "interpreted": True}],
         },
     ]
-    out = io.StringIO()
-    tree = answer.Tree(out)
-    for one in events:
-        tree.show(api.AgentEvent.model_validate(one))
     assert (
-        out.getvalue()
+        drawn(events)[0]
         == """│  Found 1 pages.
 │    [1] Plant file::plant, page 3
 │  VLM analyzed 1 pages.
@@ -114,45 +115,39 @@ def test_pages_and_what_was_seen_on_them() -> None:
 
 
 @pytest.fixture
-async def served() -> AsyncIterator[tuple[list[dict[str, Any]], list[dict[str, Any]], str]]:
-    """(what is asked, the events to answer with, URL) of a service that answers so."""
-    asked: list[dict[str, Any]] = []
+async def served() -> AsyncIterator[tuple[httpserver.Recorder, list[dict[str, Any]]]]:
+    """A service, and the events that it answers with."""
     events: list[dict[str, Any]] = []
 
     async def respond(request: web.Request) -> web.Response:
-        asked.append(await request.json())
         lines = "".join(json.dumps({"id": n, **one}) + "\n" for n, one in enumerate(events, 1))
         return web.Response(text=lines, content_type="application/x-ndjson")
 
-    application = web.Application()
-    application.router.add_post("/api/v1/agentic_search", respond)
-    async with httpserver.serving(application) as url:
-        yield asked, events, url
+    async with httpserver.Recorder({"/api/v1/agentic_search": respond}, method="POST").serving() as server:
+        yield server, events
 
 
 async def test_the_command_asks_and_its_status_says_how_it_ended(
-    served: tuple[list[dict[str, Any]], list[dict[str, Any]], str], capsys: pytest.CaptureFixture[str]
+    served: tuple[httpserver.Recorder, list[dict[str, Any]]], run: Run
 ) -> None:
-    asked, events, url = served
+    server, events = served
     events += EVENTS
-    assert await run("ask", "What voltage?", *WHERE, "--answer", "--conversation", "t-1", "--url", url) == 0
-    assert capsys.readouterr().out == DRAWN
-    assert asked[0]["conversation"] == "t-1"
-    assert asked[0]["scope"] == {"clientId": "acme", "projectId": "shop", "groupId": "retail"}
-    assert await run("ask", "What voltage?", *WHERE, "--answer", "-o", "json", "--url", url) == 0
-    lines = [json.loads(one) for one in capsys.readouterr().out.splitlines()]
+    asks = ("ask", "What voltage?", *WHERE, "--answer", "--url", server.url)
+    assert (await run(*asks, "--conversation", "t-1")).succeeded().out == DRAWN
+    asked = server.requests[0].json()
+    assert asked["conversation"] == "t-1"
+    assert asked["scope"] == {"clientId": "acme", "projectId": "shop", "groupId": "retail"}
+    lines = [json.loads(one) for one in (await run(*asks, "-o", "json")).succeeded().out.splitlines()]
     assert [one["type"] for one in lines] == [one["type"] for one in EVENTS]
     for outcome, status in (("impossible", codes.REFUSED), ("failed", codes.LATER), ("cancelled", codes.LATER)):
         events[:] = [{"type": "complete", "outcome": outcome, "reason": "why"}]
-        assert await run("ask", "What voltage?", *WHERE, "--answer", "--url", url) == status
-        assert capsys.readouterr().out == f"└─ {outcome}: why\n"
+        assert (await run(*asks)).refused(code=status).out == f"└─ {outcome}: why\n"
     events[0]["reasoning"] = "It is not there."
-    assert await run("ask", "What voltage?", *WHERE, "--answer", "--url", url) == codes.LATER
-    assert capsys.readouterr().out == "└─ cancelled: why\n   The model says: It is not there.\n"
+    told = (await run(*asks)).refused(code=codes.LATER).out
+    assert told == "└─ cancelled: why\n   The model says: It is not there.\n"
 
 
-async def test_flags_that_do_not_fit_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_flags_that_do_not_fit_are_refused(run: Run) -> None:
     for flags in (["--answer", "--kind", "email"], ["--answer", "-n", "3"], ["--conversation", "t"]):
-        assert await run("ask", "What?", *WHERE, *flags) == 1
-    assert await run("ask", "What?", *WHERE, "--answer", "--conversation", "a b") == 1
-    assert "conversation" in capsys.readouterr().err
+        (await run("ask", "What?", *WHERE, *flags)).refused()
+    (await run("ask", "What?", *WHERE, "--answer", "--conversation", "a b")).refused("conversation")

@@ -4,51 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import json
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
-import prometheus_client
 import pytest
 import stamina
 
 from cli import codes
-from cli.knowledge import __main__ as program
 from cli.knowledge import access
-from kb import client, metrics
+from kb import client
 from kb.retrieve import rank, search
-from router import client as router_client
 from tests import ports, waiting
-from tests.fakes.ollama import process
-from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.cli.knowledge.conftest import Run
+from tests.kb import scopes, world
 from tests.kb.http import serving
 from tests.router import wire
 
 WHERE = ["--client", "acme", "--project", "shop", "--group", "retail"]
 
 
-@pytest.fixture(scope="module")
-def fake() -> Iterator[process.Fake]:
-    with process.running(num_parallel=8) as started:
-        yield started
-
-
 @pytest.fixture
-async def kb(fake: process.Fake, tmp_path: Path) -> AsyncIterator[tuple[world.ObservedState, str]]:
-    meters = metrics.Metrics(prometheus_client.CollectorRegistry())
-    home = tmp_path / "kb"
-    home.mkdir()
-    async with httpx.AsyncClient(trust_env=False, verify=False) as http:
-        router = router_client.Client(fake.url, http)
-        async with (
-            world.opened(home, router, clocks.Clock(), meters, memory.Vectors(), memory.Content()) as made,
-            serving.over(made, meters) as (_, raw),
-        ):
-            yield made, str(raw.base_url)
+async def kb(open_world: world.Open, tmp_path: Path) -> AsyncIterator[tuple[world.ObservedState, str]]:
+    (home := tmp_path / "kb").mkdir()
+    async with open_world(home) as made, serving.over(made, made.meters) as (_, raw):
+        yield made, str(raw.base_url)
 
 
 @pytest.fixture
@@ -63,45 +45,29 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
-async def run(*arguments: str) -> int:
-    """The program in a thread, as its own event loop wants it."""
-
-    def call() -> int:
-        try:
-            return program.main(arguments)
-        except SystemExit as ended:
-            return int(ended.code or 0)
-
-    return await asyncio.to_thread(call)
-
-
 async def test_a_folder_goes_in_and_a_question_is_answered(
-    kb: tuple[world.ObservedState, str], folder: Path, capsys: pytest.CaptureFixture[str]
+    kb: tuple[world.ObservedState, str], folder: Path, run: Run
 ) -> None:
     made, url = kb
-    assert await run("ingest", str(folder), *WHERE, "--url", url) == 1
-    said = capsys.readouterr()
+    said = await run("ingest", str(folder), *WHERE, "--url", url)
+    said.refused("empty.md: it is empty", "blank.md: it has no visible character")
     # The service runs in this process and its log goes to the same place.
     assert said.out.splitlines()[-1] == "2 new, 0 replaced, 1 left out, 1 failed"
-    assert "empty.md: it is empty" in said.err
-    assert "blank.md: it has no visible character" in said.err
     assert (await made.graph.counts(scopes.SHOP)).documents == 2
 
     (folder / "blank.md").unlink()
-    assert await run("ingest", str(folder), *WHERE, "--url", url) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "0 new, 2 replaced, 1 left out, 0 failed"
+    again = (await run("ingest", str(folder), *WHERE, "--url", url)).succeeded()
+    assert again.out.splitlines()[-1] == "0 new, 2 replaced, 1 left out, 0 failed"
 
-    assert await run("ask", "Who leads the core team?", *WHERE, "--url", url) == 0
-    assert "file::notes/deep/team.txt" in capsys.readouterr().out
-    assert await run("ask", "Who leads the core team?", *WHERE, "--url", url, "-o", "json", "-n", "1") == 0
-    [item] = json.loads(capsys.readouterr().out)["items"]
+    question = ("ask", "Who leads the core team?", *WHERE, "--url", url)
+    assert "file::notes/deep/team.txt" in (await run(*question)).succeeded().out
+    [item] = (await run(*question, "-o", "json", "-n", "1")).succeeded().json["items"]
     assert item["provenance"]["title"] == "deep/team.txt"
-    assert await run("ask", "Who?", "--client", "other", "--url", url) == 0
-    assert "Nothing is known" in capsys.readouterr().out
+    assert "Nothing is known" in (await run("ask", "Who?", "--client", "other", "--url", url)).succeeded().out
 
 
 async def test_a_file_that_comes_back_with_an_older_date_is_the_newer_version(
-    kb: tuple[world.ObservedState, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kb: tuple[world.ObservedState, str], tmp_path: Path, run: Run
 ) -> None:
     made, url = kb
     folder = tmp_path / "notes"
@@ -110,55 +76,45 @@ async def test_a_file_that_comes_back_with_an_older_date_is_the_newer_version(
         (folder / "team.txt").write_text(text)
         at = datetime(2026, 1, day, tzinfo=UTC).timestamp()
         os.utime(folder / "team.txt", (at, at))
-        assert await run("ingest", str(folder), *WHERE, "--url", url) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "0 new, 1 replaced, 0 left out, 0 failed"
+        done = (await run("ingest", str(folder), *WHERE, "--url", url)).succeeded()
+    assert done.out.splitlines()[-1] == "0 new, 1 replaced, 0 left out, 0 failed"
     [item] = (await made.ask("Who leads the core team?")).items
     assert item.content == "Petr Svoboda leads the core team."
 
 
-async def test_evidence_that_may_not_answer_is_called_so(
-    kb: tuple[world.ObservedState, str], capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_evidence_that_may_not_answer_is_called_so(kb: tuple[world.ObservedState, str], run: Run) -> None:
     made, _ = kb
     await made.ingest(world.request("Petr Svoboda leads the core team.", urn="u:1", title="Team"))
-    meters = metrics.Metrics(prometheus_client.CollectorRegistry())
 
     def finder(breadth: search.Breadth) -> search.Search:
-        parts = (made.graph, made.vectors, made.embedder, meters, rank.Weights(), breadth)
+        parts = (made.graph, made.vectors, made.embedder, made.meters, rank.Weights(), breadth)
         return search.Search(*parts, threshold=0.6)
 
-    async with serving.over(dataclasses.replace(made, finder=finder), meters) as (_, raw):
-        url = str(raw.base_url)
-        assert await run("ask", "Who leads the core team?", *WHERE, "--url", url) == 0
-        assert "may not answer" not in capsys.readouterr().out
-        assert await run("ask", "Which restaurant serves noodles?", *WHERE, "--url", url) == 0
-        assert "This may not answer the question: it covers 0% of its words." in capsys.readouterr().out
+    async with serving.over(dataclasses.replace(made, finder=finder), made.meters) as (_, raw):
+        where = (*WHERE, "--url", str(raw.base_url))
+        assert "may not answer" not in (await run("ask", "Who leads the core team?", *where)).succeeded().out
+        other = (await run("ask", "Which restaurant serves noodles?", *where)).succeeded()
+        assert "This may not answer the question: it covers 0% of its words." in other.out
 
 
-async def test_what_something_newer_took_the_place_of_is_marked(
-    kb: tuple[world.ObservedState, str], capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_what_something_newer_took_the_place_of_is_marked(kb: tuple[world.ObservedState, str], run: Run) -> None:
     made, url = kb
     for urn, day, name in (("u:1", 2, "jana"), ("u:1", 5, "petr"), ("u:2", 7, "iva")):
         observed = datetime(2026, 3, day, tzinfo=UTC)
         text = f"jira:JERV-7|ASSIGNED_TO|user:{name}\n"
         await made.ingest(world.request(text, urn=urn, title="Seven", observed_at=observed))
     question = ("ask", "JERV-7 ASSIGNED_TO user", *WHERE, "--url", url)
-    assert await run(*question, "--as-of", "2026-03-03T00:00:00Z") == 0
-    assert "(replaced 2026-03-05)" in " ".join(capsys.readouterr().out.split())
-    assert await run(*question) == 0
-    assert "(since 2026-03-07 it is user:iva)" in " ".join(capsys.readouterr().out.split())
+    then = (await run(*question, "--as-of", "2026-03-03T00:00:00Z")).succeeded()
+    assert "(replaced 2026-03-05)" in " ".join(then.out.split())
+    assert "(since 2026-03-07 it is user:iva)" in " ".join((await run(*question)).succeeded().out.split())
 
 
-async def test_mistakes_are_named_with_a_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert await run("ingest", str(tmp_path / "missing"), *WHERE) == 1
-    assert "is not a folder" in capsys.readouterr().err
-    assert await run("ask", "Who?", "--client", "not a name") == 1
-    assert "remedy" in capsys.readouterr().err
-    assert await run("ask", "Who?", *WHERE, "--as-of", "yesterday") == 1
-    assert "2026-03-02T09:00:00Z" in capsys.readouterr().err
-    assert await run("ask", "Who?", *WHERE, "--url", f"http://127.0.0.1:{ports.free()}") == 75
-    assert "cannot be reached" in capsys.readouterr().err
+async def test_mistakes_are_named_with_a_remedy(tmp_path: Path, run: Run) -> None:
+    (await run("ingest", str(tmp_path / "missing"), *WHERE)).refused("is not a folder")
+    (await run("ask", "Who?", "--client", "not a name")).refused("remedy")
+    (await run("ask", "Who?", *WHERE, "--as-of", "yesterday")).refused("2026-03-02T09:00:00Z")
+    nobody = await run("ask", "Who?", *WHERE, "--url", f"http://127.0.0.1:{ports.free()}")
+    nobody.refused("cannot be reached", code=75)
 
 
 async def test_a_service_that_is_busy_is_asked_again(folder: Path) -> None:
@@ -191,7 +147,7 @@ async def test_a_service_that_is_busy_is_asked_again(folder: Path) -> None:
 
 
 async def test_a_question_waits_for_the_models_and_a_silent_connection_is_watched(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     gate = asyncio.Event()
     monkeypatch.setattr(access, "_SECONDS", 0.2)
@@ -209,29 +165,25 @@ async def test_a_question_waits_for_the_models_and_a_silent_connection_is_watche
             rows = [line.split() for line in text.splitlines()[1:]]
             return [row[5][:2] for row in rows if row[2].endswith(f":{server.port:04X}") and row[3] == "01"]
 
-        asked = asyncio.create_task(run("ask", "When?", *WHERE, "--url", server.url))
+        asked = asyncio.ensure_future(run("ask", "When?", *WHERE, "--url", server.url))
         try:
             await waiting.eventually(timers, good=lambda seen: seen == ["02"])
             # Called later, and given up first: an erasure runs no model.
-            assert await run("erase", *WHERE, "--by", "ann", "--yes", "--url", server.url) == codes.LATER
-            assert "in time" in capsys.readouterr().err
+            erased = await run("erase", *WHERE, "--by", "ann", "--yes", "--url", server.url)
+            erased.refused("in time", code=codes.LATER)
             assert not asked.done()
         finally:
             gate.set()
-        assert await asked == 0
+        (await asked).succeeded()
 
 
-async def test_a_project_moves_to_its_group(
-    kb: tuple[world.ObservedState, str], folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_project_moves_to_its_group(kb: tuple[world.ObservedState, str], folder: Path, run: Run) -> None:
     made, url = kb
     for wrong in ("empty.md", "blank.md"):
         (folder / wrong).unlink()
-    assert await run("ingest", str(folder), *WHERE, "--url", url) == 0
-    capsys.readouterr()
-    assert await run("regroup", "--client", "acme", "--project", "shop", "--group", "wholesale", "--url", url) == 0
-    assert capsys.readouterr().out.startswith("2 documents moved, ")
+    (await run("ingest", str(folder), *WHERE, "--url", url)).succeeded()
+    regroup = ("regroup", "--client", "acme", "--project", "shop", "--group", "wholesale", "--url", url)
+    assert (await run(*regroup)).succeeded().out.startswith("2 documents moved, ")
     assert (await made.graph.counts(scopes.RETAIL)).documents == 0
     assert (await made.graph.counts(scopes.make("acme", "", "wholesale"))).documents == 2
-    assert await run("regroup", "--client", "acme", "--project", "shop", "--group", "wholesale", "--url", url) == 0
-    assert capsys.readouterr().out == "0 documents moved, 0 chunks and sentences with them\n"
+    assert (await run(*regroup)).succeeded().out == "0 documents moved, 0 chunks and sentences with them\n"

@@ -2,66 +2,50 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cli.knowledge import __main__ as program
-from kb import metrics, mongo
+from kb import mongo
 from kb.erasure import book as erasures
 from kb.erasure import eraser, places, watch
-from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.aliases import memory as aliases_memory
-from tests.kb.conftest import clock, database, fake, meters, router, simulator
 from tests.kb.http import whole
 
-Run = Callable[..., Awaitable[tuple[int, str, str]]]
+Run = Callable[..., Awaitable[Any]]
 _LOGGED = re.compile(r"\d{4}-\d\d-\d\d ")
-__all__ = ["clock", "database", "fake", "meters", "router", "simulator"]
 WHERE = ("--client", "acme", "--project", "shop", "--group", "retail")
 
 
 @pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    held = (memory.Vectors(), memory.Content())
-    async with world.opened(tmp_path, router, clock, meters, *held, aliases=aliases_memory.Registry(clock)) as made:
+async def kb(open_world: world.Open, clock: clocks.Clock) -> AsyncIterator[world.ObservedState]:
+    async with open_world(aliases=aliases_memory.Registry(clock)) as made:
         yield made
 
 
 @pytest.fixture
-async def url(kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock) -> AsyncIterator[str]:
-    async with whole.over(kb, meters, clock) as (_, raw):
+async def url(kb: world.ObservedState) -> AsyncIterator[str]:
+    async with whole.over(kb, kb.meters, kb.clock) as (_, raw):
         yield str(raw.base_url)
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """The program in a thread, as its own event loop wants it: exit status, output, errors."""
+def run(run: Run) -> Run:
+    """Exit status, output, errors."""
 
     async def call(url: str, *arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-
-        def work() -> int:
-            try:
-                return program.main([*arguments, "--url", url])
-            except SystemExit as ended:
-                return int(ended.code or 0)
-
-        code = await asyncio.to_thread(work)
-        said = capsys.readouterr()
+        done = await run(*arguments, "--url", url)
         # The service logs to the same output, because it runs in this process.
-        lines = [line for line in said.out.splitlines() if not _LOGGED.match(line)]
-        return code, "\n".join(lines), said.err
+        lines = [line for line in done.out.splitlines() if not _LOGGED.match(line)]
+        return done.code, "\n".join(lines), done.err
 
     return call
 
@@ -159,17 +143,15 @@ async def test_aliases_are_made_seen_and_taken_back(kb: world.ObservedState, url
 
 
 @pytest.mark.services
-async def test_places_are_listed_and_forgotten(
-    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database, run: Run
-) -> None:
-    down = places.Places(database, "files", "Files", "jervis-kb-0", clock, lambda: 0.0)
+async def test_places_are_listed_and_forgotten(kb: world.ObservedState, database: mongo.Database, run: Run) -> None:
+    down = places.Places(database, "files", "Files", "jervis-kb-0", kb.clock, lambda: 0.0)
     await down.register()
-    mine = places.Places(database, "w/1", "Process", "jervis-kb-write-0", clock, lambda: 0.0)
+    mine = places.Places(database, "w/1", "Process", "jervis-kb-write-0", kb.clock, lambda: 0.0)
     await mine.register()
-    book = erasures.Book(database, clock)
-    watching = watch.Watch(book, kb.shut, mine, (), meters, lambda: 0.0)
-    works = eraser.Eraser(book, watching, mine, kb.graph, kb.vectors, kb.pipeline.drop, {}, meters)
-    async with whole.over(kb, meters, clock, database=database, works=works, registry=mine) as (_, raw):
+    book = erasures.Book(database, kb.clock)
+    watching = watch.Watch(book, kb.shut, mine, (), kb.meters, lambda: 0.0)
+    works = eraser.Eraser(book, watching, mine, kb.graph, kb.vectors, kb.pipeline.drop, {}, kb.meters)
+    async with whole.over(kb, kb.meters, kb.clock, database=database, works=works, registry=mine) as (_, raw):
         url = str(raw.base_url)
         code, out, _ = await run(url, "places")
         assert code == 0
@@ -186,14 +168,9 @@ async def test_places_are_listed_and_forgotten(
 
 @pytest.mark.services
 async def test_rules_and_procedures(
-    kb: world.ObservedState,
-    meters: metrics.Metrics,
-    clock: clocks.Clock,
-    database: mongo.Database,
-    tmp_path: Path,
-    run: Run,
+    kb: world.ObservedState, database: mongo.Database, tmp_path: Path, run: Run
 ) -> None:
-    async with whole.over(kb, meters, clock, database=database) as (_, raw):
+    async with whole.over(kb, kb.meters, kb.clock, database=database) as (_, raw):
         url = str(raw.base_url)
         await run(url, "rules", "set", "tone", "Answer politely.", *WHERE, "--by", "jana")
         second = await run(url, "rules", "set", "tone", "Answer briefly.", *WHERE, "--by", "petr")
@@ -219,10 +196,8 @@ async def test_rules_and_procedures(
 
 
 @pytest.mark.services
-async def test_entity_types(
-    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database, run: Run
-) -> None:
-    async with whole.over(kb, meters, clock, database=database) as (_, raw):
+async def test_entity_types(kb: world.ObservedState, database: mongo.Database, run: Run) -> None:
+    async with whole.over(kb, kb.meters, kb.clock, database=database) as (_, raw):
         url = str(raw.base_url)
         wide = ("--client", "acme", "--by", "jana")
         assert (await run(url, "types", "set", "medicine=a drug", "ward=a part of a hospital", *wide))[0] == 0

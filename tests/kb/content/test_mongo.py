@@ -1,4 +1,4 @@
-"""Content in a real MongoDB wire."""
+"""Content in a real MongoDB wire, and its stand-in, by one contract."""
 
 from __future__ import annotations
 
@@ -10,15 +10,8 @@ import pytest
 from kb import errors
 from kb.content import mongo
 from tests import ports
-from tests.kb import conftest, scopes
+from tests.kb import conftest, memory, scopes
 from tests.kb.content import contract
-
-pytestmark = pytest.mark.services
-
-
-@pytest.fixture
-def store(mongo_store: mongo.Store) -> mongo.Store:
-    return mongo_store
 
 
 @pytest.fixture
@@ -27,29 +20,39 @@ def database(mongo_store: mongo.Store) -> Iterator[pymongo.database.Database[dic
         yield client[mongo_store.database_name]
 
 
+class TestMemory(contract.Contract):
+    @pytest.fixture
+    def store(self) -> memory.Content:
+        return memory.Content()
+
+
+@pytest.mark.services
 class TestMongo(contract.Contract):
-    """The contract on the real thing."""
+    @pytest.fixture
+    def store(self, mongo_store: mongo.Store) -> mongo.Store:
+        return mongo_store
+
+    async def test_an_upload_that_broke_off_is_not_visible_and_does_not_stand_in_the_way(
+        self, store: mongo.Store, database: pymongo.database.Database[dict[str, object]]
+    ) -> None:
+        body = b"y" * 600_000
+        reference = await store.save(scopes.SHOP, body, "text/plain")
+        database["content.files"].delete_one({"filename": reference.key})  # what a crash before the last write leaves
+        with pytest.raises(errors.NotFound):
+            await store.load(scopes.SHOP, reference.key)
+        assert await store.save(scopes.SHOP, body, "text/plain") == reference
+        assert await store.load(scopes.SHOP, reference.key) == body
+
+    async def test_damage_is_told(
+        self, store: mongo.Store, database: pymongo.database.Database[dict[str, object]]
+    ) -> None:
+        reference = await store.save(scopes.SHOP, b"z" * 100, "text/plain")
+        database["content.chunks"].update_one({}, {"$set": {"data": b"q" * 100}})
+        with pytest.raises(errors.Invalid, match="damaged"):
+            await store.load(scopes.SHOP, reference.key)
 
 
-async def test_an_upload_that_broke_off_is_not_visible_and_does_not_stand_in_the_way(
-    store: mongo.Store, database: pymongo.database.Database[dict[str, object]]
-) -> None:
-    body = b"y" * 600_000
-    reference = await store.save(scopes.SHOP, body, "text/plain")
-    database["content.files"].delete_one({"filename": reference.key})  # what a crash before the last write leaves
-    with pytest.raises(errors.NotFound):
-        await store.load(scopes.SHOP, reference.key)
-    assert await store.save(scopes.SHOP, body, "text/plain") == reference
-    assert await store.load(scopes.SHOP, reference.key) == body
-
-
-async def test_damage_is_told(store: mongo.Store, database: pymongo.database.Database[dict[str, object]]) -> None:
-    reference = await store.save(scopes.SHOP, b"z" * 100, "text/plain")
-    database["content.chunks"].update_one({}, {"$set": {"data": b"q" * 100}})
-    with pytest.raises(errors.Invalid, match="damaged"):
-        await store.load(scopes.SHOP, reference.key)
-
-
+@pytest.mark.services
 async def test_a_server_that_is_not_there_is_away() -> None:
     store = mongo.Store(f"mongodb://127.0.0.1:{ports.free()}", "any", patience=0.3)
     with pytest.raises(errors.Away, match="mongodb"):

@@ -23,6 +23,15 @@ async def site() -> AsyncIterator[Site]:
         yield made
 
 
+def leading_to(*addresses: str) -> http.Find:
+    """A resolver for which every name has these addresses."""
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return addresses
+
+    return resolve
+
+
 @asynccontextmanager
 async def crawler(
     *, allowed: Sequence[str] = ("127.0.0.0/8",), resolve: http.Find = everything_here, max_bytes: int = 10_000
@@ -32,11 +41,11 @@ async def crawler(
 
 
 async def run(
-    site: Site, start: str, *, depth: int = 3, pages: int = 50, max_bytes: int = 10_000
+    site: Site, start: str, *, depth: int = 3, pages: int = 50, max_bytes: int = 10_000, reading: float = 5.0
 ) -> tuple[dict[str, str], bool]:
     """Path -> reason, "" for what was taken; and whether a limit ended it."""
     async with crawler(max_bytes=max_bytes) as fetcher:
-        crawl = frontier.Crawl(fetcher, frontier.Limits(depth=depth, pages=pages))
+        crawl = frontier.Crawl(fetcher, frontier.Limits(depth=depth, pages=pages, reading=reading))
         base = f"http://docs.test:{site.port}"
         seen = {one.url.removeprefix(base): one.reason async for one in crawl.pages(base + start)}
         return seen, crawl.truncated
@@ -141,10 +150,8 @@ async def test_a_page_that_takes_too_long_to_read_is_left_out(site: Site) -> Non
     """Each comment costs the tokenizer a look at the rest of the page: 4 MB of them would take a thread 20 minutes."""
     comments = web.Response(text="<!---->" * 600_000, content_type="text/html")
     site.pages = {"/": html("/comments", "/fine"), "/comments": comments, "/fine": html()}
-    async with crawler(max_bytes=8 << 20) as fetcher:
-        crawl = frontier.Crawl(fetcher, frontier.Limits(depth=1, pages=3, reading=0.5))
-        seen = {one.url.rpartition("/")[2]: one.reason async for one in crawl.pages(f"http://docs.test:{site.port}/")}
-    assert seen == {"": "", "comments": "it takes longer than 0.5 seconds to read", "fine": ""}
+    seen, _ = await run(site, "/", depth=1, pages=3, max_bytes=8 << 20, reading=0.5)
+    assert seen == {"/": "", "/comments": "it takes longer than 0.5 seconds to read", "/fine": ""}
 
 
 async def test_a_redirect_is_judged_like_a_first_address(site: Site) -> None:
@@ -176,11 +183,8 @@ async def test_a_redirect_is_judged_like_a_first_address(site: Site) -> None:
     ],
 )  # fmt: skip
 async def test_no_address_of_ours(text: str) -> None:
-    async def resolve(host: str, port: int) -> Sequence[str]:
-        return ["93.184.215.14", text]
-
     with pytest.raises(errors.Invalid, match="not a public address") as caught:
-        await address.Judge([], resolve).target("http://rebind.test/")
+        await address.Judge([], leading_to("93.184.215.14", text)).target("http://rebind.test/")
     assert "JERVIS_KB_CRAWL_NETWORKS" in str(caught.value.remedy)
 
 
@@ -198,10 +202,7 @@ async def test_no_other_way_to_write_one(host: str) -> None:
 
 @pytest.mark.parametrize("text", ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "64:ff9b::5db8:d70e"])
 async def test_what_is_public_may_be_asked(text: str) -> None:
-    async def resolve(host: str, port: int) -> Sequence[str]:
-        return [text]
-
-    assert await address.Judge([], resolve).find("public.test", 80) == [text]
+    assert list(await address.Judge([], leading_to(text)).find("public.test", 80)) == [text]
 
 
 @pytest.mark.parametrize("host", ["a\x00b", "$where", "-1", "a..b", "%00", "a" * 64, "\u202e", "{{7*7}}", "a b"])
@@ -231,11 +232,7 @@ async def test_public_addresses_and_allowed_networks() -> None:
 
 async def test_a_name_that_is_nowhere() -> None:
     with pytest.raises(errors.Away, match="no address"):
-        await address.Judge([], lambda host, port: nothing()).target("http://nowhere.test/")
-
-
-async def nothing() -> Sequence[str]:
-    return []
+        await address.Judge([], leading_to()).target("http://nowhere.test/")
 
 
 def test_a_page_is_read_as_a_person_reads_it() -> None:

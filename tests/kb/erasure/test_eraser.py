@@ -2,99 +2,65 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from crds import leftovers, scope
 from crds.priority import Priority
-from kb import api, client, errors, metrics, mongo
+from kb import api, client, errors, mongo
 from kb.agent import store as agent
 from kb.agent import tree as agent_tree
 from kb.aliases import mongo as aliases_mongo
 from kb.content import mongo as content_mongo
 from kb.erasure import book, closed, eraser, holdings, places, watch
 from kb.ingest import turns
-from router import client as router_client
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
 from tests.kb.http import whole
 
 pytestmark = pytest.mark.services
 
-WHERE = [
-    pytest.param(scopes.ACME, id="client"),
-    pytest.param(scopes.SHOP, id="project"),
-    pytest.param(scopes.RETAIL, id="group"),
-]
 OWNERS = (scopes.ACME, scopes.SHOP, scopes.BLOG, scopes.RETAIL, scopes.OTHER, scopes.GLOBAL)
 STEP = api.Step(agent="a", action="b")
 
 
-def made(
-    kb: world.ObservedState,
-    database: mongo.Database,
-    meters: metrics.Metrics,
-    clock: clocks.Clock,
-    *,
-    place: places.Places | None = None,
-) -> eraser.Eraser:
+def made(kb: world.ObservedState, database: mongo.Database, place: places.Places | None = None) -> eraser.Eraser:
     others: dict[str, holdings.Holding] = {**holdings.of(database)}
     if isinstance(kb.content, content_mongo.Store):
         others["contents"] = kb.content
-    records = book.Book(database, clock)
-    place = place or places.Places(database, "files", "Files", "kb-0", clock, lambda: 0.0)
+    place = place or files(kb, database)
+    watching = watched(kb, database, place)
     return eraser.Eraser(
-        records,
-        watched(kb, database, meters, clock, place),
-        place,
-        kb.graph,
-        kb.vectors,
-        kb.pipeline.drop,
-        others,
-        meters,
+        book.Book(database, kb.clock), watching, place, kb.graph, kb.vectors, kb.pipeline.drop, others, kb.meters
     )
 
 
-def watched(
-    kb: world.ObservedState,
-    database: mongo.Database,
-    meters: metrics.Metrics,
-    clock: clocks.Clock,
-    place: places.Places,
-) -> watch.Watch:
-    own = (kb.queue, kb.ledger)
-    return watch.Watch(book.Book(database, clock), kb.shut, place, own, meters, lambda: 0.0)
+def watched(kb: world.ObservedState, database: mongo.Database, place: places.Places) -> watch.Watch:
+    return watch.Watch(book.Book(database, kb.clock), kb.shut, place, (kb.queue, kb.ledger), kb.meters, lambda: 0.0)
 
 
-@asynccontextmanager
-async def opened(
-    path: Path,
-    router: router_client.Client,
-    clock: clocks.Clock,
-    meters: metrics.Metrics,
-    vectors: memory.Vectors,
-    content: content_mongo.Store,
-    database: mongo.Database,
-) -> AsyncIterator[world.ObservedState]:
-    aliases = aliases_mongo.Registry(database, clock)
-    async with world.opened(path, router, clock, meters, vectors, content, aliases=aliases) as kb:
-        yield kb
+def files(kb: world.ObservedState, database: mongo.Database, pod: str = "kb-0") -> places.Places:
+    return places.Places(database, "files", "Files", pod, kb.clock, lambda: 0.0)
+
+
+def process(kb: world.ObservedState, database: mongo.Database, reading: list[float]) -> places.Places:
+    """The place of a writer whose monotonic clock is `reading`."""
+    return places.Places(database, "p/1", "Process", "kb-write-0", kb.clock, lambda: reading[0])
 
 
 @pytest.fixture
-async def kb(
-    tmp_path: Path,
-    router: router_client.Client,
-    clock: clocks.Clock,
-    meters: metrics.Metrics,
-    database: mongo.Database,
-    mongo_store: content_mongo.Store,
-) -> AsyncIterator[world.ObservedState]:
-    async with opened(tmp_path, router, clock, meters, memory.Vectors(), mongo_store, database) as opened_world:
+def opened(
+    open_world: world.Open, database: mongo.Database, mongo_store: content_mongo.Store, clock: clocks.Clock
+) -> world.Open:
+    return functools.partial(open_world, text=mongo_store, aliases=aliases_mongo.Registry(database, clock))
+
+
+@pytest.fixture
+async def kb(opened: world.Open) -> AsyncIterator[world.ObservedState]:
+    async with opened() as opened_world:
         yield opened_world
 
 
@@ -120,14 +86,13 @@ async def fill(kb: world.ObservedState, kb_client: client.Client, owner: scope.S
 async def keep_tasks(database: mongo.Database, owner: scope.Scope) -> None:
     """What the operator and its runs keep of three tasks: one archived, one that runs, one that was only qualified."""
     spec = {name: value for name, value in mongo.names(owner).items() if value}
-    for uid, seen in (("archived", ("m", "r", "a")), ("running", ("m", "r")), ("qualified", ("m",))):
+    for uid in ("archived", "running", "qualified"):
         own = f"{uid} {owner}"
-        if "m" in seen:
-            await database[leftovers.MEMORY].insert_one({"_id": own, "scope": mongo.names(owner), "content": "secret"})
-        for collection, field in leftovers.OF_RUNS.items() if "r" in seen else ():
-            if collection != leftovers.MEMORY:
+        await database[leftovers.MEMORY].insert_one({"_id": own, "scope": mongo.names(owner), "content": "secret"})
+        for collection, field in leftovers.OF_RUNS.items():
+            if collection != leftovers.MEMORY and uid != "qualified":
                 await database[collection].insert_one({"_id": own, field: own, "content": "secret"})
-        if "a" in seen:
+        if uid == "archived":
             archived = {"_id": own, "clientId": owner.client_id, "object": {"spec": spec}, "result": "secret"}
             await database[leftovers.ARCHIVE].insert_one(archived)
 
@@ -189,17 +154,10 @@ async def finished(works: eraser.Eraser) -> None:
     assert await works.step() == 1
 
 
-@pytest.mark.parametrize("where", WHERE)
-async def test_erased_equals_never_told(
-    kb: world.ObservedState,
-    database: mongo.Database,
-    mongo_store: content_mongo.Store,
-    meters: metrics.Metrics,
-    clock: clocks.Clock,
-    where: scope.Scope,
-) -> None:
-    works = made(kb, database, meters, clock)
-    async with whole.over(kb, meters, clock, database=database, works=works) as (kb_client, _):
+@pytest.mark.parametrize("where", [scopes.ACME, scopes.SHOP, scopes.RETAIL], ids=["client", "project", "group"])
+async def test_erased_equals_never_told(kb: world.ObservedState, database: mongo.Database, where: scope.Scope) -> None:
+    works = made(kb, database)
+    async with whole.over(kb, kb.meters, kb.clock, database=database, works=works) as (kb_client, _):
         for owner in OWNERS:
             await fill(kb, kb_client, owner)
             if not owner.is_global:
@@ -214,8 +172,7 @@ async def test_erased_equals_never_told(
             await kb_client.learning.index(world.request(owner=where, urn="late"))
         assert caught.value.retry_after == 10
         await finished(works)
-        assert isinstance(kb.vectors, memory.Vectors)
-        assert ("vacate" in kb.vectors.switch.calls) == (where == scopes.ACME), "it has owners left"
+        assert ("vacate" in kb.switch.calls) == (where == scopes.ACME), "it has owners left"
         [done] = await kb_client.erasing.listed(where)
         assert (done.state, done.id, done.reason) == ("Done", said.id, "")
         assert done.erased["documents"] > 0
@@ -233,44 +190,35 @@ async def test_erased_equals_never_told(
 
 
 async def test_a_group_takes_session_entries_that_may_be_its_own(
-    kb: world.ObservedState, database: mongo.Database, meters: metrics.Metrics, clock: clocks.Clock
+    kb: world.ObservedState, database: mongo.Database
 ) -> None:
     """One of an earlier release does not say which group it is of."""
     places_of = {"old": {}, "client": {"groupId": ""}, "retail": {"groupId": "retail"}, "news": {"groupId": "news"}}
     for name, group in places_of.items():
         await database["session_memory"].insert_one({"_id": name, "clientId": "acme", "projectId": "", **group})
     await database["session_memory"].insert_one({"_id": "shop", "clientId": "acme", "projectId": "shop"})
-    works = made(kb, database, meters, clock)
+    works = made(kb, database)
     await works.ask(scopes.RETAIL, "jana")
     await finished(works)
     left = [row["_id"] async for row in database["session_memory"].find()]
     assert sorted(left) == ["client", "news", "shop"]
 
 
-async def test_a_crash_anywhere_is_gone_on_from(
-    tmp_path: Path,
-    router: router_client.Client,
-    clock: clocks.Clock,
-    meters: metrics.Metrics,
-    database: mongo.Database,
-    mongo_store: content_mongo.Store,
-) -> None:
+async def test_a_crash_anywhere_is_gone_on_from(opened: world.Open, database: mongo.Database) -> None:
     vectors = memory.Vectors()
-    files = (tmp_path, router, clock, meters, vectors, mongo_store, database)
-    async with opened(*files) as kb:
+    async with opened(vector=vectors) as kb:
         for number in range(6):
             await kb.ingest(world.request(f"Petr Svoboda wrote file{number}.py.", urn=f"u:{number}"))
         await kb.ingest(world.request("Petr Svoboda wrote kept.py.", urn="kept", owner=scopes.BLOG))
     asked = False
     for _ in range(50):
-        async with opened(*files) as kb:
-            works = made(kb, database, meters, clock)
+        async with opened(vector=vectors) as kb:
+            works = made(kb, database)
             if not asked:
                 await works.ask(scopes.SHOP, "jana")
                 asked = True
             else:
-                place = places.Places(database, "files", "Files", "kb-0", clock, lambda: 0.0)
-                await watched(kb, database, meters, clock, place).look()
+                await watched(kb, database, files(kb, database)).look()
             with pytest.raises(errors.Erasing):
                 await kb.ingest(world.request())
             vectors.switch.fail_after = 2  # everything ends here, as if the process had been killed
@@ -281,21 +229,19 @@ async def test_a_crash_anywhere_is_gone_on_from(
                 continue
             finally:
                 vectors.switch.fail_after = None
-    async with opened(*files) as kb:
+    async with opened(vector=vectors) as kb:
         assert await kb.vectors.counts(scopes.SHOP) == (0, 0)
         assert (await kb.ask("who wrote it?", scopes.BLOG)).items
-        [record] = await book.Book(database, clock).listed(scopes.SHOP)
+        [record] = await book.Book(database, kb.clock).listed(scopes.SHOP)
         assert (record.state, sum(record.erased.values())) == ("Done", 6)
 
 
-async def test_what_was_under_way_does_not_come_after(
-    kb: world.ObservedState, database: mongo.Database, meters: metrics.Metrics, clock: clocks.Clock
-) -> None:
+async def test_what_was_under_way_does_not_come_after(kb: world.ObservedState, database: mongo.Database) -> None:
     """A job that was taken before the erasure is dropped by it, and an ingest that waited for its turn is refused."""
     await kb.pipeline.index(world.request(), Priority.P3)
-    found = await kb.queue.next(clock(), skip=())
+    found = await kb.queue.next(kb.clock(), skip=())
     assert found is not None
-    works = made(kb, database, meters, clock)
+    works = made(kb, database)
     await works.ask(scopes.SHOP, "jana")
     with pytest.raises(errors.Erasing):
         await kb.pipeline.perform(*found)
@@ -305,17 +251,15 @@ async def test_what_was_under_way_does_not_come_after(
     assert await kb.ledger.failed(scopes.SHOP, limit=10) == await kb.ledger.pending(scopes.SHOP, limit=10) == []
 
 
-async def test_an_erasure_waits_for_files_that_are_down(
-    kb: world.ObservedState, database: mongo.Database, meters: metrics.Metrics, clock: clocks.Clock
-) -> None:
+async def test_an_erasure_waits_for_files_that_are_down(kb: world.ObservedState, database: mongo.Database) -> None:
     """Their process would go on from them when it starts: with what was told before the erasure."""
-    down = places.Places(database, "files", "Files", "kb-write-1", clock, lambda: 0.0)
+    down = files(kb, database, "kb-write-1")
     await down.register()
     reading = [0.0]
-    mine = places.Places(database, "p/1", "Process", "kb-write-0", clock, lambda: reading[0])
-    works = made(kb, database, meters, clock, place=mine)
+    mine = process(kb, database, reading)
+    works = made(kb, database, mine)
     await kb.ingest(world.request())
-    async with whole.over(kb, meters, clock, database=database, works=works, registry=mine) as (kb_client, http):
+    async with whole.over(kb, kb.meters, kb.clock, database=database, works=works, registry=mine) as (kb_client, http):
         await kb_client.erasing.ask(scopes.SHOP, "jana")
         for _ in range(3):
             reading[0] += 10 * places.LIFE
@@ -330,17 +274,17 @@ async def test_an_erasure_waits_for_files_that_are_down(
         listed = (await http.get("/api/v1/erasures/places")).json()["places"]
         assert [(one["id"], one["kind"]) for one in listed] == [("files", "Files"), ("p/1", "Process")]
         # It starts again: it closes the scope and clears its files before it says so.
-        await watched(kb, database, meters, clock, down).look()
+        await watched(kb, database, down).look()
         assert await works.step() == 1
 
 
 async def test_files_that_are_lost_are_waited_for_until_somebody_says_so(
-    kb: world.ObservedState, database: mongo.Database, meters: metrics.Metrics, clock: clocks.Clock
+    kb: world.ObservedState, database: mongo.Database
 ) -> None:
-    await places.Places(database, "files", "Files", "kb-write-1", clock, lambda: 0.0).register()
-    mine = places.Places(database, "p/1", "Process", "kb-write-0", clock, lambda: 0.0)
-    works = made(kb, database, meters, clock, place=mine)
-    async with whole.over(kb, meters, clock, database=database, works=works, registry=mine) as (_, http):
+    await files(kb, database, "kb-write-1").register()
+    mine = process(kb, database, [0.0])
+    works = made(kb, database, mine)
+    async with whole.over(kb, kb.meters, kb.clock, database=database, works=works, registry=mine) as (_, http):
         await works.ask(scopes.SHOP, "jana")
         assert await works.step() == 0
         unknown = await http.post("/api/v1/erasures/places/forget", json={"id": "file", "by": "jana"})
@@ -351,13 +295,13 @@ async def test_files_that_are_lost_are_waited_for_until_somebody_says_so(
 
 
 async def test_an_erasure_waits_for_a_process_until_it_is_not_heard_of(
-    kb: world.ObservedState, database: mongo.Database, meters: metrics.Metrics, clock: clocks.Clock
+    kb: world.ObservedState, database: mongo.Database
 ) -> None:
-    other = places.Places(database, "p/2", "Process", "kb-read-7", clock, lambda: 0.0)
+    other = places.Places(database, "p/2", "Process", "kb-read-7", kb.clock, lambda: 0.0)
     await other.register()
     reading = [0.0]
-    mine = places.Places(database, "p/1", "Process", "kb-write-0", clock, lambda: reading[0])
-    works = made(kb, database, meters, clock, place=mine)
+    mine = process(kb, database, reading)
+    works = made(kb, database, mine)
     await works.ask(scopes.SHOP, "jana")
     assert await works.step() == 0
     await other.confirm(())  # it is there, and has not yet looked
@@ -372,14 +316,14 @@ async def test_an_erasure_waits_for_a_process_until_it_is_not_heard_of(
 
 
 async def test_an_erasure_waits_for_a_write_that_began_before_it(
-    kb: world.ObservedState, database: mongo.Database, meters: metrics.Metrics, clock: clocks.Clock
+    kb: world.ObservedState, database: mongo.Database
 ) -> None:
-    works = made(kb, database, meters, clock)
+    works = made(kb, database)
     with kb.shut.entered(scopes.SHOP):
         await works.ask(scopes.SHOP, "jana")
         assert await works.step() == 0
         assert await works.step() == 0
-        await kb.ledger.open("d", scopes.SHOP, "u:1", "{}", clock())
+        await kb.ledger.open("d", scopes.SHOP, "u:1", "{}", kb.clock())
     assert await works.step() == 1
     assert await kb.ledger.find("d") is None
 
@@ -398,9 +342,9 @@ class Lost(turns.Turn):
 
 
 async def test_who_has_lost_its_turn_erases_nothing_that_came_after(
-    kb: world.ObservedState, database: mongo.Database, meters: metrics.Metrics, clock: clocks.Clock
+    kb: world.ObservedState, database: mongo.Database
 ) -> None:
-    works = made(kb, database, meters, clock)
+    works = made(kb, database)
     for number in range(6):
         await kb.ingest(world.request(f"Petr Svoboda wrote file{number}.py.", urn=f"u:{number}"))
     await works.ask(scopes.SHOP, "jana")
@@ -409,6 +353,6 @@ async def test_who_has_lost_its_turn_erases_nothing_that_came_after(
         with pytest.raises(errors.Outrun):
             await works.step(Lost(looks % 3))
         assert before - (await kb.graph.counts(scopes.SHOP)).documents == min(looks % 3, before)
-    [record] = await book.Book(database, clock).listed(scopes.SHOP)
+    [record] = await book.Book(database, kb.clock).listed(scopes.SHOP)
     assert record.state == "Running"
     assert await works.step() == 1

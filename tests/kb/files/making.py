@@ -50,52 +50,18 @@ def _package(main: str, types: Mapping[str, str], parts: Mapping[str, bytes | st
 
 def docx(text: str, **more: bytes | str) -> bytes:
     """A Word document; `more` are entries beside it, their names with `__` for `/`."""
-    body = (
-        '<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>'
-        f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:body></w:document>"
-    )
-    beside = {name.replace("__", "/"): content for name, content in more.items()}
-    return _package("word/document.xml", {"word/document.xml": _WORD}, {"word/document.xml": body, **beside})
+    return document(f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>", **more)
 
 
 def pptx(text: str) -> bytes:
     """A presentation of one slide."""
-    drawing = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
-    show = 'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main"'
-    slide = (
-        f"<p:sld {drawing} {show}><p:cSld><p:spTree><p:nvGrpSpPr><p:cNvPr id='1' name=''/><p:cNvGrpSpPr/><p:nvPr/>"
-        "</p:nvGrpSpPr><p:grpSpPr/><p:sp><p:nvSpPr><p:cNvPr id='2' name='t'/><p:cNvSpPr/><p:nvPr/></p:nvSpPr><p:spPr/>"
-        f"<p:txBody><a:bodyPr/><a:p><a:r><a:t>{text}</a:t></a:r></a:p></p:txBody></p:sp></p:spTree></p:cSld></p:sld>"
-    )
-    slides = '<p:sldIdLst><p:sldId id="256" r:id="r1"/></p:sldIdLst>'
-    whole = f'<p:presentation {show} xmlns:r="{_OFFICE}">{slides}</p:presentation>'
-    relation = f'<Relationship Id="r1" Type="{_OFFICE}/slide" Target="slides/slide1.xml"/>'
-    return _package(
-        "ppt/presentation.xml",
-        {"ppt/presentation.xml": _SLIDES, "ppt/slides/slide1.xml": _SLIDE},
-        {
-            "ppt/presentation.xml": whole,
-            "ppt/_rels/presentation.xml.rels": _RELS.format(inner=relation),
-            "ppt/slides/slide1.xml": slide,
-        },
-    )
+    return show("", "", "", f"<a:r><a:t>{text}</a:t></a:r>")
 
 
 def xlsx(text: str) -> bytes:
     """A workbook with one cell."""
-    space = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
-    book = f'<workbook {space} xmlns:r="{_OFFICE}"><sheets><sheet name="S" sheetId="1" r:id="r1"/></sheets></workbook>'
     row = f'<row r="1"><c r="A1" t="inlineStr"><is><t>{text}</t></is></c></row>'
-    relation = f'<Relationship Id="r1" Type="{_OFFICE}/worksheet" Target="worksheets/sheet1.xml"/>'
-    return _package(
-        "xl/workbook.xml",
-        {"xl/workbook.xml": _BOOK, "xl/worksheets/sheet1.xml": _SHEET},
-        {
-            "xl/workbook.xml": book,
-            "xl/_rels/workbook.xml.rels": _RELS.format(inner=relation),
-            "xl/worksheets/sheet1.xml": f"<worksheet {space}><sheetData>{row}</sheetData></worksheet>",
-        },
-    )
+    return book(f"<sheetData>{row}</sheetData>")
 
 
 def pdf(text: str) -> bytes:
@@ -153,11 +119,17 @@ def pages(
     return bytes(made + tail.encode())
 
 
-def mail(text: str, attachment: bytes | None = None) -> bytes:
-    """A mail, with an attached PDF where one is given."""
+def message(text: str) -> EmailMessage:
+    """A mail to which a test attaches more."""
     made = EmailMessage()
     made["From"], made["To"], made["Subject"] = "jana@acme.com", "core@acme.com", "Login bug"
     made.set_content(text)
+    return made
+
+
+def mail(text: str, attachment: bytes | None = None) -> bytes:
+    """A mail, with an attached PDF where one is given."""
+    made = message(text)
     if attachment is not None:
         made.add_attachment(attachment, maintype="application", subtype="pdf", filename="report.pdf")
     return made.as_bytes()
@@ -165,9 +137,7 @@ def mail(text: str, attachment: bytes | None = None) -> bytes:
 
 def pictures(*bodies: bytes) -> str:
     """A mail with attached images, the same text for the same images."""
-    made = EmailMessage()
-    made["From"], made["To"], made["Subject"] = "jana@acme.com", "core@acme.com", "Login bug"
-    made.set_content("See the pictures.")
+    made = message("See the pictures.")
     for number, body in enumerate(bodies):
         made.add_attachment(body, maintype="image", subtype="png", filename=f"shot{number}.png")
     made.set_boundary("edge")
@@ -247,10 +217,13 @@ def png(width: int, height: int, *, padding: int = 0) -> bytes:
     )
 
 
-def document(inner: str, styles: str = "", comments: str = "") -> bytes:
-    """A Word document with this in its body, its styles and its comments."""
+def document(inner: str, styles: str = "", comments: str = "", **more: bytes | str) -> bytes:
+    """A Word document with this in its body, its styles and its comments; `more` as in `docx`."""
     space = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
-    parts = {"word/document.xml": f"<w:document {space}><w:body>{inner}</w:body></w:document>"}
+    parts: dict[str, bytes | str] = {
+        "word/document.xml": f"<w:document {space}><w:body>{inner}</w:body></w:document>",
+        **{name.replace("__", "/"): content for name, content in more.items()},
+    }
     if styles:
         parts["word/styles.xml"] = f"<w:styles {space}>{styles}</w:styles>"
     if comments:
@@ -282,8 +255,9 @@ def show(slide: str, shape: str, place: str, runs: str, *, notes: str = "", comm
         f'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" xmlns:r="{_OFFICE}"'
     )
     one = (
-        f"<p:sp><p:nvSpPr><p:cNvPr id='2' name='t' {shape}/></p:nvSpPr><p:spPr>{place}</p:spPr>"
-        f"<p:txBody><a:p>{runs}</a:p></p:txBody></p:sp>"
+        "<p:nvGrpSpPr><p:cNvPr id='1' name=''/><p:cNvGrpSpPr/><p:nvPr/></p:nvGrpSpPr><p:grpSpPr/>"
+        f"<p:sp><p:nvSpPr><p:cNvPr id='2' name='t' {shape}/><p:cNvSpPr/><p:nvPr/></p:nvSpPr><p:spPr>{place}</p:spPr>"
+        f"<p:txBody><a:bodyPr/><a:p>{runs}</a:p></p:txBody></p:sp>"
     )
     size = '<p:sldSz cx="1000" cy="1000"/>'
     relation = f'<Relationship Id="r1" Type="{_OFFICE}/slide" Target="slides/slide1.xml"/>'
@@ -298,4 +272,5 @@ def show(slide: str, shape: str, place: str, runs: str, *, notes: str = "", comm
         parts["ppt/notesSlides/notesSlide1.xml"] = f"<p:notes {spaces}>{said}</p:notes>"
     if comment:
         parts["ppt/comments/comment1.xml"] = f"<p:cmLst {spaces}><p:cm><p:text>{comment}</p:text></p:cm></p:cmLst>"
-    return _package("ppt/presentation.xml", {"ppt/presentation.xml": _SLIDES}, parts)
+    types = {"ppt/presentation.xml": _SLIDES, "ppt/slides/slide1.xml": _SLIDE}
+    return _package("ppt/presentation.xml", types, parts)

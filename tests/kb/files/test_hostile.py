@@ -1,4 +1,5 @@
-"""What must not be opened is refused by its directory or its structure, before anything is inflated."""
+"""What must not be opened is refused by its directory or its structure, before anything is inflated; and texts that are
+made to keep a pattern busy are read in one pass: each of these took minutes, or hours, before."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ import pytest
 
 from crds import errors as root
 from kb import errors
-from kb.files import image, inspection, sniff
+from kb.files import image, inspection, sniff, tika
+from kb.reading import relation
+from tests.kb import scopes
 from tests.kb.files import making
 
 
@@ -48,12 +51,21 @@ def test_a_directory_that_would_fill_the_memory() -> None:
         assert peak < 1 << 20
 
 
-def test_a_small_bomb_is_known_by_its_ratio() -> None:
-    assert "times its size" in refuse(making.zip_bomb(20)).message
-
-
-def test_two_gigabytes_claimed() -> None:
-    assert "inflates to 21474" in refuse(making.claiming(2 << 30)).message
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        pytest.param(making.zip_bomb(20), "times its size", id="a small bomb by its ratio"),
+        pytest.param(making.claiming(2 << 30), "inflates to 21474", id="two gigabytes claimed"),
+        pytest.param(
+            making.docx("hello", **{"word__embeddings__a.zip": b"PK"}), "another archive", id="an archive within"
+        ),
+        pytest.param(
+            making.docx("hello", **{f"word__media__{number}": b"" for number in range(5_000)}), "entries", id="entries"
+        ),
+    ],
+)
+def test_what_an_archive_must_not_hold(body: bytes, says: str) -> None:
+    assert says in refuse(body).message
 
 
 @pytest.mark.parametrize("depth", [6, 60, 400])
@@ -70,15 +82,6 @@ def test_macros() -> None:
     refused = refuse(making.docx("hello", **{"word__vbaProject.bin": b"\xd0\xcf\x11\xe0"}))
     assert "macros" in refused.message
     assert refused.remedy
-
-
-def test_an_archive_within() -> None:
-    assert "another archive" in refuse(making.docx("hello", **{"word__embeddings__a.zip": b"PK"})).message
-
-
-def test_too_many_entries() -> None:
-    many = {f"word/media/{number}": b"" for number in range(5_000)}
-    assert "entries" in refuse(making.docx("hello", **{name.replace("/", "__"): b"" for name in many})).message
 
 
 @pytest.mark.parametrize(
@@ -110,3 +113,26 @@ def test_an_image_is_measured_before_anybody_unpacks_it() -> None:
         image.check(making.png(100_000, 100_000))
     with pytest.raises(errors.Invalid, match="no image"):
         image.check(making.pdf("hello"))
+
+
+def test_comments_before_a_page_that_is_none() -> None:
+    assert sniff.detect(b"<!---->" * 500 + b"x") is sniff.Type.TEXT
+    assert sniff.detect(b"<!-- a --> <!-- b -->\n<html>") is sniff.Type.HTML
+
+
+def test_blanks_without_an_end_of_line() -> None:
+    text = tika.squeezed("a" + " " * 2_000_000 + "b\n \t\n\n" + " " * 2_000_000 + "c")
+    assert text.startswith("a  ")
+    assert "b\n\n  " in text
+    assert tika.squeezed("a\n \n" * 3) == "a\n\na\n\na"
+
+
+@pytest.mark.parametrize("filler", [" ", "\t", "-", ">", "*", "a|", "a->", "a-["])
+def test_lines_that_state_nothing(filler: str) -> None:
+    line = filler * (4_000 // len(filler))
+    assert relation.find(f"{line}x\nx{line}x|y", anchor="note::1", where=scopes.ACME) == []
+
+
+def test_what_is_stated_is_still_read() -> None:
+    [found] = relation.find('   - "jira:SHOP-1|BLOCKS|jira:SHOP-2"', anchor="note::1", where=scopes.ACME)
+    assert (found.source, found.type, found.target) == ("jira::SHOP-1", "blocks", "jira::SHOP-2")

@@ -20,9 +20,7 @@ OTHER = making.png(41, 30, padding=315)
 
 def mail(*attached: tuple[bytes, str, str], related: bytes | None = None) -> EmailMessage:
     """A mail with text, a page, and files of (body, subtype, name); `related` is shown by the page."""
-    made = EmailMessage()
-    made["From"], made["To"], made["Subject"] = "jana@acme.com", "core@acme.com", "Login bug"
-    made.set_content("See the screenshot.")
+    made = making.message("See the screenshot.")
     if related is not None:
         made.add_alternative('<p>See <img src="cid:shot"></p>', subtype="html")
         page = list(made.iter_parts())[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -80,32 +81,31 @@ async def test_no_tika_is_operational() -> None:
 
 
 @asynccontextmanager
-async def dying() -> AsyncIterator[tuple[tika.Tika, list[str]]]:
-    """A server whose child dies of every file (as Tika's does: the connection breaks)."""
-    asked: list[str] = []
+async def parsing(parse: httpserver.Handler, **limits: Any) -> AsyncIterator[tika.Tika]:
+    """The reader of a server that parses so."""
 
-    async def parse(request: web.Request) -> web.StreamResponse:
-        asked.append(request.headers["Content-Type"])
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.Response(text="Apache Tika") if request.path == "/version" else await parse(request)
+
+    async with httpserver.serving(answer) as url, outward.client(tls=servers.TLS) as http:
+        yield tika.Tika(url, http, seconds=waiting.PATIENCE, **limits)
+
+
+async def test_a_file_that_kills_the_parser_is_tried_twice_and_then_refused() -> None:
+    """As Tika's child dies: the connection breaks."""
+    asked: list[tuple[str, str]] = []
+
+    async def die(request: web.Request) -> web.StreamResponse:
+        asked.append((request.method, request.headers["Content-Type"]))
         await request.read()
         assert request.transport is not None
         request.transport.close()
         return web.Response()
 
-    async def version(request: web.Request) -> web.Response:
-        return web.Response(text="Apache Tika")
-
-    application = web.Application()
-    application.router.add_put("/rmeta/{kind}", parse)
-    application.router.add_get("/version", version)
-    async with httpserver.serving(application) as url, outward.client(tls=servers.TLS) as http:
-        yield tika.Tika(url, http, seconds=waiting.PATIENCE), asked
-
-
-async def test_a_file_that_kills_the_parser_is_tried_twice_and_then_refused() -> None:
-    async with dying() as (reader, asked):
+    async with parsing(die) as reader:
         with pytest.raises(errors.Invalid, match="dies of it"):
             await reader.extract(FILES[sniff.Type.PDF], sniff.Type.PDF)
-        assert asked == [sniff.Type.PDF.value] * 2
+    assert asked == [("PUT", sniff.Type.PDF.value)] * 2
 
 
 @pytest.mark.services
@@ -163,16 +163,9 @@ async def test_a_pdf_whose_xhtml_is_broken_or_long_gives_its_text_without_pages(
     asked: list[str] = []
 
     async def parse(request: web.Request) -> web.Response:
-        asked.append(request.match_info["kind"])
-        return web.json_response([{"X-TIKA:content": content if asked[-1] == "xml" else LINE}])
+        asked.append(request.path)
+        return web.json_response([{"X-TIKA:content": content if request.path == "/rmeta/xml" else LINE}])
 
-    async def version(request: web.Request) -> web.Response:
-        return web.Response(text="Apache Tika")
-
-    application = web.Application()
-    application.router.add_put("/rmeta/{kind}", parse)
-    application.router.add_get("/version", version)
-    async with httpserver.serving(application) as url, outward.client(tls=servers.TLS) as http:
-        small = tika.Tika(url, http, max_chars=100)
+    async with parsing(parse, max_chars=100) as small:
         found = await small.extract(FILES[sniff.Type.PDF], sniff.Type.PDF)
-    assert (found.text, found.starts, asked) == (LINE, (), ["xml", "text"])
+    assert (found.text, found.starts, asked) == (LINE, (), ["/rmeta/xml", "/rmeta/text"])

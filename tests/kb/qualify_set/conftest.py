@@ -11,8 +11,4 @@ from tests.kb import conftest
 @pytest.fixture
 def where() -> site.Services:
     """The stores; models are the simulator's."""
-    return site.Services(
-        conftest.required("JERVIS_TEST_WEAVIATE_URL"),
-        int(conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")),
-        conftest.required("JERVIS_TEST_MONGODB_URI"),
-    )
+    return site.Services(*conftest.stores())

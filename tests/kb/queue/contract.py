@@ -30,6 +30,20 @@ async def put(
     return await queue.put(name, owner, f"u:{name}", "email", action, urgency, request)
 
 
+async def next_of(queue: job.Queue, clock: clocks.Clock) -> tuple[job.Job, str]:
+    """The job that a worker takes next, and its request."""
+    found = await queue.next(clock(), skip=())
+    assert found is not None
+    return found
+
+
+async def kept(queue: job.Queue, name: str) -> tuple[job.Job, str]:
+    """A job that is there, and its request."""
+    found = await queue.find(name)
+    assert found is not None
+    return found
+
+
 async def order(queue: job.Queue, clock: clocks.Clock) -> list[str]:
     """Everything, as a worker would take it."""
     taken: list[str] = []
@@ -104,9 +118,8 @@ class QueueContract:
         await queue.postpone("a", made.revision, "router is away", clock() + timedelta(seconds=5))
         assert await queue.next(clock(), skip=()) is None
         clock.advance(seconds=5)
-        found = await queue.next(clock(), skip=())
-        assert found is not None
-        assert (found[0].attempts, found[0].reason) == (1, "router is away")
+        due, _ = await next_of(queue, clock)
+        assert (due.attempts, due.reason) == (1, "router is away")
 
     async def test_full_for_one_and_full_for_all(self, queue: job.Queue) -> None:
         for number in range(40):
@@ -127,20 +140,14 @@ class QueueContract:
         first = await put(queue, "a", action=job.Action.REWEAVE, request="")
         again = await put(queue, "a", action=job.Action.REWEAVE, request="")
         await queue.drop("a", revision=first.revision)
-        found = await queue.find("a")
-        assert found is not None
-        assert found[0] == again
+        assert (await kept(queue, "a"))[0] == again
 
     async def test_what_was_indexed_is_so_until_it_is_put_again(self, queue: job.Queue) -> None:
         made = await put(queue, "a", request="old")
         await queue.mark_indexed("a", "another revision")
-        found = await queue.find("a")
-        assert found is not None
-        assert not found[0].indexed
+        assert not (await kept(queue, "a"))[0].indexed
         await queue.mark_indexed("a", made.revision)
-        found = await queue.find("a")
-        assert found is not None
-        assert found[0].indexed
+        assert (await kept(queue, "a"))[0].indexed
         assert not (await put(queue, "a", request="new")).indexed
 
     async def test_the_table_of_scopes(self, queue: job.Queue) -> None:
@@ -168,9 +175,7 @@ class QueueContract:
             }
             _, seen = await queue.listed(scopes.make("acme", "neighbour", "wholesale"), limit=10)
             assert seen == (4 if moved.group_id else 2)
-        found = await queue.find("d0")
-        assert found is not None
-        assert found[1] == '{"of": "d0"}'
+        assert (await kept(queue, "d0"))[1] == '{"of": "d0"}'
 
     async def test_an_erased_scope_has_no_jobs(self, queue: job.Queue, clock: clocks.Clock) -> None:
         for name, owner in {"a": scopes.ACME, "b": scopes.SHOP, "c": scopes.BLOG, "d": scopes.OTHER}.items():
@@ -293,8 +298,7 @@ class QueueContract:
     async def test_a_backlog_does_not_keep_the_next_client_waiting(self, queue: job.Queue, clock: clocks.Clock) -> None:
         for number in range(30):
             await put(queue, f"a{number}")
-        taken = (await queue.next(clock(), skip=()) or pytest.fail("there are thirty"))[0]
-        assert taken.document_id == "a0"
+        assert (await next_of(queue, clock))[0].document_id == "a0"
         await queue.drop("a0")
         await put(queue, "b", owner=scopes.OTHER)
         await put(queue, "c", owner=scopes.make("third"))

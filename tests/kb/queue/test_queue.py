@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,7 +22,7 @@ from tests.kb import clock as clocks
 from tests.kb import scopes
 from tests.kb.queue import contract
 
-MAX_BYTES, CLIENT_BYTES = 5000, 4000
+BOUNDS: dict[str, Any] = {"limit": 50, "per_client": 40, "max_bytes": 5000, "client_bytes": 4000}
 
 PROPERTY = settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -31,9 +32,7 @@ PROPERTY = settings(
 class TestFile(contract.QueueContract):
     @pytest.fixture
     async def queue(self, tmp_path: Path, clock: clocks.Clock) -> AsyncIterator[sqlite.Queue]:
-        opened = sqlite.Queue(
-            tmp_path / "queue.sqlite", clock, limit=50, per_client=40, max_bytes=MAX_BYTES, client_bytes=CLIENT_BYTES
-        )
+        opened = sqlite.Queue(tmp_path / "queue.sqlite", clock, **BOUNDS)
         await opened.prepare()
         yield opened
         await opened.close()
@@ -50,16 +49,12 @@ class TestFile(contract.QueueContract):
 class TestMongo(contract.QueueContract):
     @pytest.fixture
     def queue(self, database: mongo.Database, clock: clocks.Clock) -> shared.Queue:
-        return shared.Queue(
-            database, "a", clock, limit=50, per_client=40, max_bytes=MAX_BYTES, client_bytes=CLIENT_BYTES
-        )
+        return shared.Queue(database, "a", clock, **BOUNDS)
 
     @pytest.fixture
     def other(self, database: mongo.Database, clock: clocks.Clock) -> shared.Queue:
         """The queue as another process has it."""
-        return shared.Queue(
-            database, "b", clock, limit=50, per_client=40, max_bytes=MAX_BYTES, client_bytes=CLIENT_BYTES
-        )
+        return shared.Queue(database, "b", clock, **BOUNDS)
 
     @PROPERTY
     @given(happens=contract.HAPPENS)
@@ -93,8 +88,7 @@ class TestMongo(contract.QueueContract):
             assert waits.claimed
             await queue.hold(["d"], clock())
         clock.advance(seconds=job.CLAIM.total_seconds())
-        found = await other.next(clock(), skip=())
-        assert found is not None
+        await contract.next_of(other, clock)
         # It is the other process's now.
         await queue.hold(["d"], clock() + timedelta(days=1))
         await queue.release("d")
@@ -108,9 +102,7 @@ class TestMongo(contract.QueueContract):
         await contract.put(queue, "d", request="old")
         await queue.next(clock(), skip=())
         await contract.put(queue, "d", request="new")
-        found = await other.next(clock(), skip=())
-        assert found is not None
-        assert found[1] == "new"
+        assert (await contract.next_of(other, clock))[1] == "new"
 
     async def test_an_older_owner_neither_replaces_nor_drops(self, queue: shared.Queue) -> None:
         async def put(request: str, fence: int) -> job.Job:
@@ -134,9 +126,7 @@ async def test_it_is_there_after_a_restart(tmp_path: Path, clock: clocks.Clock) 
     await contract.put(first, "a", request='{"is": "kept"}')
     # No close: a process that is killed closes nothing.
     second = sqlite.Queue(tmp_path / "queue.sqlite", clock, limit=50, per_client=40)
-    found = await second.find("a")
-    assert found is not None
-    assert found[1] == '{"is": "kept"}'
+    assert (await contract.kept(second, "a"))[1] == '{"is": "kept"}'
     await first.close()
     await second.close()
 

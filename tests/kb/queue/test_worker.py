@@ -15,12 +15,11 @@ import pytest
 
 from crds import priority
 from crds.priority import Priority
-from kb import errors, identity, metrics
+from kb import errors, identity
 from kb.graph import model
 from kb.ingest import document, intent, pipeline, sqlite
 from kb.queue import job, worker
 from kb.reading import answers
-from kb.vectors import embedding
 from router import client as router_client
 from tests import waiting
 from tests.fakes.ollama import process
@@ -30,12 +29,8 @@ from tests.kb.vectors import contract
 
 
 @pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(
-        tmp_path, router, clock, meters, memory.Vectors(), memory.Content(), chunk_chars=900
-    ) as made:
+async def kb(open_world: world.Open) -> AsyncIterator[world.ObservedState]:
+    async with open_world(chunk_chars=900) as made:
         yield made
 
 
@@ -51,11 +46,10 @@ async def test_findable_before_any_model_has_read_it(kb: world.ObservedState, fa
 
 
 async def test_the_queue_brings_it_to_where_a_full_ingest_would(
-    kb: world.ObservedState, tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+    kb: world.ObservedState, tmp_path: Path, open_world: world.Open
 ) -> None:
     (tmp_path / "full").mkdir()
-    stores = (memory.Vectors(), memory.Content())
-    async with world.opened(tmp_path / "full", router, clock, meters, *stores, chunk_chars=900) as full:
+    async with open_world(tmp_path / "full", chunk_chars=900) as full:
         await full.ingest(world.request(world.LONG))
         expected = await full.state()
     await kb.intake.take(world.request(world.LONG), Priority.P3)
@@ -96,21 +90,15 @@ async def test_a_full_ingest_is_never_overtaken_by_an_older_job(kb: world.Observ
 
 @pytest.mark.parametrize("deleted", [False, True])
 async def test_what_another_process_has_replaced_or_deleted_is_left_alone(
-    kb: world.ObservedState,
-    tmp_path: Path,
-    router: router_client.Client,
-    meters: metrics.Metrics,
-    clock: clocks.Clock,
-    deleted: bool,
+    kb: world.ObservedState, tmp_path: Path, router: router_client.Client, deleted: bool
 ) -> None:
     """Two writing processes share the stores and have a queue each."""
     await kb.intake.take(world.request("Zdenek Veverka wrote Oldthing.java for Initech."), Priority.P3)
-    ledger = sqlite.Ledger(tmp_path / "other.sqlite", clock, max_answers=10)
+    ledger = sqlite.Ledger(tmp_path / "other.sqlite", kb.clock, max_answers=10)
     await ledger.prepare()
-    embedder = embedding.Embedder(router, "qwen3-embedding:8b", meters)
-    asked = answers.Answers(router, "qwen2.5:7b", ledger, meters)
+    asked = answers.Answers(router, "qwen2.5:7b", ledger, kb.meters)
     stores = document.Stores(ledger, ledger, kb.graph, kb.vectors, kb.content)
-    other = pipeline.Pipeline(stores, asked, embedder, meters, clock, document.Limits(chunk_chars=900))
+    other = pipeline.Pipeline(stores, asked, kb.embedder, kb.meters, kb.clock, document.Limits(chunk_chars=900))
     if deleted:
         await other.forget(scopes.SHOP, world.request().source_urn)
     else:
@@ -154,12 +142,8 @@ async def thinking(kb: world.ObservedState, fake: process.Fake) -> AsyncIterator
     fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "nth": 2, "stall": {"afterBytes": 0, "gate": gate}}])
     await kb.intake.take(world.request(world.LONG), Priority.P3)
     working = asyncio.create_task(kb.workers.step())
-
-    def asked() -> bool:
-        return fake.count(tag="kb.extract/v1") >= 2
-
     try:
-        await waiting.eventually(asked)
+        await waiting.eventually(lambda: fake.count(tag="kb.extract/v1") >= 2)
         yield working
     finally:
         await asyncio.to_thread(fake.open_gate, gate)
@@ -206,7 +190,7 @@ async def test_an_erasure_waits_for_models_whose_answers_would_be_kept(
 
 
 async def test_a_model_that_no_backend_has_postpones_the_queue_and_empties_it_of_nothing(
-    kb: world.ObservedState, fake: process.Fake, clock: clocks.Clock, meters: metrics.Metrics
+    kb: world.ObservedState, fake: process.Fake, clock: clocks.Clock
 ) -> None:
     fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 404, "message": "model not found"}}])
     for number in range(3):
@@ -216,7 +200,7 @@ async def test_a_model_that_no_backend_has_postpones_the_queue_and_empties_it_of
     assert [(one.source_urn, one.attempts, "qwen2.5:7b" in one.reason) for one in jobs] == [
         (f"u:{number}", 1, True) for number in range(3)
     ]
-    assert meters.registry.get_sample_value("jervis_kb_queue_jobs_total", {"outcome": "misconfigured"}) == 3
+    assert kb.meters.registry.get_sample_value("jervis_kb_queue_jobs_total", {"outcome": "misconfigured"}) == 3
     assert await kb.ledger.failed(scopes.SHOP, limit=5) == []
     fake.set_faults([])
     clock.advance(seconds=301)
@@ -239,9 +223,7 @@ async def test_what_can_never_succeed_leaves_the_queue_and_stays_listed(
     assert (await kb.ask("login bug")).items != []  # its words are there all the same
 
 
-async def test_what_failed_is_kept_and_can_be_tried_again(
-    kb: world.ObservedState, fake: process.Fake, tmp_path: Path, clock: clocks.Clock
-) -> None:
+async def test_what_failed_is_kept_and_can_be_tried_again(kb: world.ObservedState, fake: process.Fake) -> None:
     fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 400, "message": "context too small"}}])
     reply = await kb.intake.take(world.request(), Priority.P3)
     await kb.workers.step()
@@ -304,17 +286,15 @@ class Broken:
         raise ZeroDivisionError
 
 
-async def test_a_bug_that_one_document_meets_leaves_the_others_alone(
-    kb: world.ObservedState, clock: clocks.Clock, meters: metrics.Metrics
-) -> None:
+async def test_a_bug_that_one_document_meets_leaves_the_others_alone(kb: world.ObservedState) -> None:
     await kb.intake.take(world.request(), Priority.P3)
-    workers = worker.Workers(kb.queue, Broken(), meters, clock)
+    workers = worker.Workers(kb.queue, Broken(), kb.meters, kb.clock)
     assert await workers.step() is not None
     assert await workers.step() is None
     [waits], _ = await kb.queue.listed(scopes.SHOP, limit=5)
-    assert (waits.attempts, waits.not_before) == (1, clock() + timedelta(seconds=300))
+    assert (waits.attempts, waits.not_before) == (1, kb.clock() + timedelta(seconds=300))
     assert "unexpected" in waits.reason
-    clock.advance(seconds=300)
+    kb.clock.advance(seconds=300)
     assert await kb.workers.step() is not None
     assert await kb.queue.depth() == {}
 
@@ -326,15 +306,15 @@ async def test_an_unreadable_document_is_refused_and_not_queued(kb: world.Observ
 
 
 async def test_a_crash_between_the_job_and_the_commit_is_finished_by_the_queue(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics, fake: process.Fake
+    open_world: world.Open, clock: clocks.Clock, fake: process.Fake
 ) -> None:
     vectors = memory.Vectors()
-    async with world.opened(tmp_path, router, clock, meters, vectors, memory.Content()) as kb:
+    async with open_world(vector=vectors) as kb:
         vectors.switch.away = True
         with pytest.raises(errors.Away):
             await kb.intake.take(world.request(), Priority.P2)
         vectors.switch.away = False
-    async with world.opened(tmp_path, router, clock, meters, vectors, memory.Content()) as kb:
+    async with open_world(vector=vectors) as kb:
         # The sweeper of open intents leaves it to the queue: no hints are asked for, and nothing is done twice.
         assert await kb.recovery.sweep(before=clock() + timedelta(seconds=1)) == 0
         await kb.workers.step()

@@ -7,18 +7,16 @@ import itertools
 import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from crds import scope
-from kb import api, client, metrics, mongo, visibility
+from kb import api, client, mongo, visibility
 from kb.reading import entitytypes, prompt
-from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.aliases import memory as aliases_memory
 from tests.kb.http import whole
 
@@ -36,15 +34,9 @@ def registry(database: mongo.Database, clock: clocks.Clock) -> entitytypes.Mongo
 
 @pytest.fixture
 async def kb(
-    tmp_path: Path,
-    router: router_client.Client,
-    clock: clocks.Clock,
-    meters: metrics.Metrics,
-    registry: entitytypes.Mongo,
+    open_world: world.Open, clock: clocks.Clock, registry: entitytypes.Mongo
 ) -> AsyncIterator[world.ObservedState]:
-    names = aliases_memory.Registry(clock)
-    held = (memory.Vectors(), memory.Content())
-    async with world.opened(tmp_path, router, clock, meters, *held, aliases=names, types=registry) as made:
+    async with open_world(aliases=aliases_memory.Registry(clock), types=registry) as made:
         yield made
 
 
@@ -149,10 +141,8 @@ async def test_many_writers_lose_no_version(database: mongo.Database, clock: clo
     assert {one.types[0].name for one in owned.versions} == {one.name for one in types}
 
 
-async def test_the_endpoint_names_what_is_wrong(
-    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database
-) -> None:
-    async with whole.over(kb, meters, clock, database=database) as (api, raw):
+async def test_the_endpoint_names_what_is_wrong(kb: world.ObservedState, database: mongo.Database) -> None:
+    async with whole.over(kb, kb.meters, kb.clock, database=database) as (api, raw):
         made = await api.types.put(drafted(scopes.SHOP, DRUG))
         assert [(one.name, one.scope, one.by) for one in made] == [("medicine", scopes.SHOP, "jana")]
         assert await api.types.listed(scopes.BLOG) == []

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from kb import api, client, identity, metrics
+from kb import api, client, identity
 from kb.upkeep import check
-from router import client as router_client
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.aliases import memory as aliases_memory
 from tests.kb.http import serving
 
@@ -41,19 +39,14 @@ def ticket(**more: Any) -> api.IngestRequest:
 
 
 @pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    stores = memory.Vectors(), memory.Content(), aliases_memory.Registry(clock)
-    async with world.opened(tmp_path, router, clock, meters, *stores) as made:
+async def kb(open_world: world.Open, clock: clocks.Clock) -> AsyncIterator[world.ObservedState]:
+    async with open_world(aliases=aliases_memory.Registry(clock)) as made:
         yield made
 
 
 @pytest.fixture
-async def clients(
-    kb: world.ObservedState, meters: metrics.Metrics
-) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
-    async with serving.over(kb, meters) as both:
+async def clients(kb: world.ObservedState) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
+    async with serving.over(kb, kb.meters) as both:
         yield both
 
 

@@ -1,4 +1,5 @@
-"""The same thing has the same key (seed 001 "Normalization & Canonicalization")."""
+"""Keys: the same thing has the same one (seed 001 "Normalization & Canonicalization"), a document's own node has the
+shape of its kind, and written relationships are found by their four formats."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb.reading import reference
+from kb.reading import anchor, reference, relation
 from tests.kb import scopes
 
 
@@ -100,3 +101,133 @@ def test_only_an_issue_is_one(name: str) -> None:
     assert reference.issue("Bug", "JERV-123") == "jira::JERV-123"
     assert reference.issue("jira_issue", "JERV-123") == "jira::JERV-123"
     assert reference.issue("issue", "login") is None
+
+
+@pytest.mark.parametrize(
+    ("urn", "kind", "key", "type_"),
+    [
+        ("jira::key:JERV-123", "bugtracker", "jira::JERV-123", "jira_issue"),
+        ("jira:JERV-123", "issue", "jira::JERV-123", "jira_issue"),
+        ("email::conn:c1,messageId:<a.b@x.org>", "email", "email::a.b@x.org", "email"),
+        ("email:<a.b@x.org>", "email", "email::a.b@x.org", "email"),
+        ("email::a.b@x.org", "EmailProcessing", "email::a.b@x.org", "email"),
+        ("git::repo:jervis,commit:0123abcd", "git", "commit::0123abcd::shop", "commit"),
+        ("commit:0123abcd", "git", "commit::0123abcd::shop", "commit"),
+        ("git::repo:shop,path:feedback/api.py", "git", "git::repo:shop,path:feedback/api.py", "git"),
+        ("git::defaced.md", "git", "git::defaced.md", "git"),
+        ("git::acme/deadbeef-service", "git", "git::acme/deadbeef-service", "git"),
+        ("git::sha:deadbee", "git", "commit::deadbee::shop", "commit"),
+        ("confluence::space:DEV,page:77", "wiki", "confluence::DEV::77", "confluence_page"),
+        ("meeting::id:42,title:Weekly", "meeting", "meeting::id:42,title:Weekly", "meeting"),
+        ("task-outcome:7", "task_outcome", "task-outcome::7", "task-outcome"),
+        ("free text without provider", "note", "note::free text without provider", "note"),
+        ("git::acme/shop@0123abcd", "git", "commit::0123abcd::shop", "commit"),
+        ("git::12345678/deadbee1@0123abcd", "git_commit", "commit::0123abcd::shop", "commit"),
+        ("jira_comment::JERV-1-10042", "issue", "jira_comment::JERV-1-10042", "jira_comment"),
+        ("github::Acme/Shop#12", "issue", "github::acme/shop#12", "github_issue"),
+        ("github-issue::acme/shop#7", "bugtracker", "github::acme/shop#7", "github_issue"),
+        ("github::ACME-1/JERV-2#12", "issue", "github::acme-1/jerv-2#12", "github_issue"),
+        ("gitlab::group/sub/project!7", "issue", "gitlab::group/sub/project!7", "gitlab_merge_request"),
+        ("gitea::acme/shop#12/comments/99", "issue", "gitea::acme/shop#12/comments/99", "gitea_comment"),
+        ("0123abcd", "GitProcessing", "commit::0123abcd::shop", "commit"),
+    ],
+)
+def test_shapes(urn: str, kind: str, key: str, type_: str) -> None:
+    made = anchor.derive(urn, kind, scopes.SHOP)
+    assert made == anchor.Anchor(key, type_)
+    assert reference.kind_of(made.key) == made.type
+
+
+@pytest.mark.parametrize(
+    ("key", "topic"),
+    [
+        ("jira::JERV-1", "jira::JERV-1"),
+        ("jira_comment::JERV-1-10042", "jira::JERV-1"),
+        ("gitea::acme/shop#12", "gitea::acme/shop#12"),
+        ("gitea::acme/shop#12/comments/99", "gitea::acme/shop#12"),
+        ("email::m1@acme.com", None),
+        ("file:src/Main.kt", None),
+    ],
+)
+def test_a_comment_is_not_its_issue_and_names_it(key: str, topic: str | None) -> None:
+    found = anchor.topic(key)
+    assert (found.key if found else None) == topic
+    assert found is None or reference.kind_of(found.key) == found.type
+
+
+@pytest.mark.parametrize(
+    ("written", "key"),
+    [
+        ("github:Acme/shop#12", "github::acme/shop#12"),
+        ("gitlab::group/project!7", "gitlab::group/project!7"),
+        ("jira_comment:jerv-1-7", "jira_comment::JERV-1-7"),
+        ("jira:JERV-1-7", "jira:jerv-1-7"),
+        ("github:acme", "github:acme"),
+    ],
+)
+def test_a_reference_to_an_item_meets_its_document(written: str, key: str) -> None:
+    assert reference.normalise(written, scopes.SHOP) == key
+
+
+def find(text: str, anchor: str = "jira::TASK-123") -> list[tuple[str, str, str]]:
+    found = relation.find(text, anchor=anchor, where=scopes.SHOP)
+    return [(stated.source, stated.type, stated.target) for stated in found]
+
+
+@pytest.mark.parametrize(
+    ("line", "triple"),
+    [
+        ("jira:TASK-123|MENTIONS|user:john", ("jira::TASK-123", "mentions", "user:john")),
+        ("file:Service.kt->MODIFIED_BY->commit:abc1234", ("file:service.kt", "modified_by", "commit::abc1234::shop")),
+        ("class:UserService -[CALLS]-> method:authenticate", ("class:userservice", "calls", "method:authenticate")),
+        ("TASK-123|MENTIONS|user:john", ("jira::TASK-123", "mentions", "user:john")),
+        ("file:Service.kt|RELATED_TO|task-123", ("file:service.kt", "related_to", "jira::TASK-123")),
+        ("- `user:John  Smith` | leads | team:Core", None),
+    ],
+)
+def test_one_line(line: str, triple: tuple[str, str, str] | None) -> None:
+    assert find(f"Some text.\n{line}\nMore text.") == ([triple] if triple else [])
+
+
+def test_a_metadata_block() -> None:
+    text = """Intro.
+relationships: [
+  "jira:TASK-123|MENTIONS|user:john",
+  "TASK-123|AFFECTS|file:Service.kt",
+  'commit:abc1234|FIXES|jira:TASK-123'
+]
+"""
+    assert find(text) == [
+        ("jira::TASK-123", "mentions", "user:john"),
+        ("jira::TASK-123", "affects", "file:service.kt"),
+        ("commit::abc1234::shop", "fixes", "jira::TASK-123"),
+    ]
+    assert find('relationships: ["a:b|to|c:d", "c:d|to|e:f"]') == [("a:b", "to", "c:d"), ("c:d", "to", "e:f")]
+
+
+def test_each_once_with_the_text_that_states_it() -> None:
+    text = "user:a|knows|user:b\nuser:A | KNOWS | user:b"
+    [stated] = relation.find(text, anchor="email::x", where=scopes.SHOP)
+    assert stated.evidence == "user:a|knows|user:b"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "| Name | Age | City |\n|---|---|---|\n| Jana | 33 | Brno |",
+        "if a->b->c: pass",
+        "x = a | b | c",
+        "https://a.b/c|to|https://d.e/f",
+        "user:a|knows|user:a",
+        "user:a||user:b",
+        "std::vector<int> -> x -> y",
+    ],
+)
+def test_tables_and_code_are_not_knowledge(text: str) -> None:
+    assert find(text) == []
+
+
+def test_short_hand_of_a_commit_means_the_document() -> None:
+    assert find("abc1234|FIXES|jira:XY-1", anchor="commit::abc1234::shop") == [
+        ("commit::abc1234::shop", "fixes", "jira::XY-1")
+    ]

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kb import metrics, mongo
+from kb import api, metrics, mongo
 from kb.erasure import places
 from kb.ingest import turns
 from kb.reindex import copying, indexes, phase
@@ -38,6 +38,12 @@ class Rig:
         """That of a process that has just started."""
         hold = writing or self.kb.pipeline.writing
         return copying.Reindexer(self.book, self.view, self.both, self.kb.graph, hold, self.meters, drop=drop)
+
+    async def record(self) -> api.Reindex:
+        """What the book says of it."""
+        found = await self.book.find()
+        assert found is not None
+        return found
 
     async def until(self, wanted: phase.Phase, reindexer: copying.Reindexer | None = None) -> None:
         """Step until that phase is in force."""

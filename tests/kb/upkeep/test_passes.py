@@ -21,7 +21,7 @@ from kb.upkeep import check, reconcile
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.ingest import victim
 
 WEEK = timedelta(days=7)
@@ -48,39 +48,9 @@ class Recorded:
         return call
 
 
-@pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
-        yield made
-
-
-def reconciler(
-    kb: world.ObservedState,
-    meters: metrics.Metrics,
-    read: Counter[str] | None = None,
-    turn: reconcile.Turn | None = None,
-) -> reconcile.Reconciler:
-    """As the process that writes has it."""
-    counted: Counter[str] = Counter() if read is None else read
-    graph: Any = Recorded(kb.graph, counted)
-    vectors: Any = Recorded(kb.vectors, counted)
-    checker = check.Checker(graph, vectors, kb.pipeline.working)
-    own, working = turn or kb.pipeline.turn, kb.ledger.working
-    return reconcile.Reconciler(
-        checker,
-        graph,
-        vectors,
-        kb.content,
-        kb.embedder,
-        own,
-        working,
-        kb.ledger,
-        (kb.ledger, kb.queue),
-        meters,
-        kb.clock,
-    )
+def counting(kb: world.ObservedState, read: Counter[str]) -> reconcile.Reconciler:
+    """One whose reading is counted."""
+    return world.reconciler(kb, graph=Recorded(kb.graph, read), vectors=Recorded(kb.vectors, read))
 
 
 def document(urn: str) -> str:
@@ -109,7 +79,7 @@ async def test_a_pass_over_changes_reads_the_changed_documents_alone(
     for urn in ("u:1", "u:2", "u:3"):
         await kb.ingest(world.request(urn=urn))
     read: Counter[str] = Counter()
-    upkeep = reconciler(kb, meters, read)
+    upkeep = counting(kb, read)
     await upkeep.step(WEEK)
     assert read.keys() == {document("u:1"), document("u:2"), document("u:3")}
     assert await noted(kb) == []
@@ -131,11 +101,9 @@ async def test_a_pass_over_changes_reads_the_changed_documents_alone(
     assert ended == [1, 3]
 
 
-async def test_a_full_pass_is_made_after_none_and_when_it_is_due(
-    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock
-) -> None:
+async def test_a_full_pass_is_made_after_none_and_when_it_is_due(kb: world.ObservedState, clock: clocks.Clock) -> None:
     await kb.ingest(world.request(urn="u:1"))
-    upkeep, first = reconciler(kb, meters), clock()
+    upkeep, first = world.reconciler(kb), clock()
     [change] = await kb.ledger.changed()
     await kb.ledger.settle(change.document_id, change.mark)
     # Never noted: as in the records of a release before this one.
@@ -154,10 +122,8 @@ async def test_a_full_pass_is_made_after_none_and_when_it_is_due(
     assert (await kb.ledger.passes())["Full"] == changes.Pass("Full", clock(), clock())
 
 
-async def test_what_is_committed_within_a_pass_is_looked_at_again(
-    kb: world.ObservedState, meters: metrics.Metrics
-) -> None:
-    await reconciler(kb, meters).step(WEEK)
+async def test_what_is_committed_within_a_pass_is_looked_at_again(kb: world.ObservedState) -> None:
+    await world.reconciler(kb).step(WEEK)
     await kb.ingest(world.request(urn="u:1"))
     await damage(kb, "u:1")
 
@@ -168,39 +134,35 @@ async def test_what_is_committed_within_a_pass_is_looked_at_again(
         await kb.ingest(world.request("Jana Novak fixed JERV-123.", urn="u:1"))
         await damage(kb, "u:1")
 
-    await reconciler(kb, meters, turn=turn).step(WEEK)
+    await world.reconciler(kb, turn=turn).step(WEEK)
     assert (await wrong(kb), await noted(kb)) == ({"u:1"}, [document("u:1")])
-    await reconciler(kb, meters).step(WEEK)
+    await world.reconciler(kb).step(WEEK)
     assert (await wrong(kb), await noted(kb)) == (set(), [])
 
 
-async def test_a_document_in_work_stays_noted(
-    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock
-) -> None:
+async def test_a_document_in_work_stays_noted(kb: world.ObservedState, clock: clocks.Clock) -> None:
     await kb.ingest(world.request(urn="u:1"))
-    await reconciler(kb, meters).step(WEEK)
+    await world.reconciler(kb).step(WEEK)
     async with kb.pipeline.turn(document("u:1")):
         await kb.ledger.note(scopes.SHOP, [document("u:1")])
         # As a commit has it that stores nothing yet, and may end in an error after this pass.
-        await reconciler(kb, meters).step(WEEK)
+        await world.reconciler(kb).step(WEEK)
         assert await noted(kb) == [document("u:1")]
         await damage(kb, "u:1")
-        await reconciler(kb, meters).step(WEEK)
+        await world.reconciler(kb).step(WEEK)
         assert await noted(kb) == [document("u:1")]
         # One that a full pass comes upon too, whatever was noted of it before.
         [change] = await kb.ledger.changed()
         await kb.ledger.settle(change.document_id, change.mark)
         clock.advance(days=7)
-        await reconciler(kb, meters).step(WEEK)
+        await world.reconciler(kb).step(WEEK)
         assert await noted(kb) == [document("u:1")]
     assert await wrong(kb) == {"u:1"}
-    await reconciler(kb, meters).step(WEEK)
+    await world.reconciler(kb).step(WEEK)
     assert (await wrong(kb), await noted(kb)) == (set(), [])
 
 
-async def test_a_document_that_can_never_be_repaired_keeps_no_other_one_so(
-    kb: world.ObservedState, meters: metrics.Metrics
-) -> None:
+async def test_a_document_that_can_never_be_repaired_keeps_no_other_one_so(kb: world.ObservedState) -> None:
     for urn in ("u:1", "u:2", "u:3"):
         await kb.ingest(world.request(urn=urn))
         await damage(kb, urn)
@@ -213,81 +175,73 @@ async def test_a_document_that_can_never_be_repaired_keeps_no_other_one_so(
         async with kb.pipeline.turn(document_id) as mine:
             yield mine
 
-    await reconciler(kb, meters, turn=turn).step(WEEK)
+    await world.reconciler(kb, turn=turn).step(WEEK)
     assert {document(urn) for urn in await wrong(kb)} == {hopeless}
     assert await noted(kb) == [hopeless]
-    await reconciler(kb, meters).step(WEEK)
+    await world.reconciler(kb).step(WEEK)
     assert (await wrong(kb), await noted(kb)) == (set(), [])
 
 
 async def test_a_lost_text_is_counted_by_each_pass_until_it_is_back(
     kb: world.ObservedState, meters: metrics.Metrics
 ) -> None:
-    await reconciler(kb, meters).step(WEEK)
+    await world.reconciler(kb).step(WEEK)
     reply = await kb.ingest(world.request(world.LONG * 3, urn="u:1"))
     await kb.vectors.discard("acme", chunk_ids=reply.chunk_ids[:1], sentence_ids=[])
     # The others are repaired, and the document stays noted all the same.
     await damage(kb, "u:1")
     for _ in range(3):
-        await reconciler(kb, meters).step(WEEK)
+        await world.reconciler(kb).step(WEEK)
         assert meters.registry.get_sample_value("jervis_kb_lost_chunks") == 1
     await kb.ingest(world.request(world.LONG * 3, urn="u:1"))
-    await reconciler(kb, meters).step(WEEK)
+    await world.reconciler(kb).step(WEEK)
     assert (meters.registry.get_sample_value("jervis_kb_lost_chunks"), await noted(kb)) == (0, [])
 
 
-async def test_a_full_pass_that_broke_off_goes_on_where_it_was(
-    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock
-) -> None:
+async def test_a_full_pass_that_broke_off_goes_on_where_it_was(kb: world.ObservedState, clock: clocks.Clock) -> None:
     await kb.ingest(world.request(urn="u:1"))
     await kb.ingest(world.request(urn="u:2", owner=scopes.OTHER))
-    vectors = kb.vectors
-    assert isinstance(vectors, memory.Vectors)
-    await reconciler(kb, meters).sweep("acme")
-    calls = len(vectors.switch.calls)
-    await reconciler(kb, meters).sweep("acme")
-    vectors.switch.fail_after = len(vectors.switch.calls) - calls + 1
+    await world.reconciler(kb).sweep("acme")
+    calls = len(kb.switch.calls)
+    await world.reconciler(kb).sweep("acme")
+    kb.switch.fail_after = len(kb.switch.calls) - calls + 1
     begun = clock()
     with pytest.raises(errors.Away):
-        await reconciler(kb, meters).step(WEEK)
-    vectors.switch.fail_after = None
+        await world.reconciler(kb).step(WEEK)
+    kb.switch.fail_after = None
     assert await kb.ledger.passes() == {"Full": changes.Pass("Full", begun, None, "other")}
     for change in await kb.ledger.changed():
         await kb.ledger.settle(change.document_id, change.mark)
     clock.advance(hours=1)
     read: Counter[str] = Counter()
-    await reconciler(kb, meters, read).step(WEEK)
+    await counting(kb, read).step(WEEK)
     assert read.keys() == {identity.document(scopes.OTHER, "u:2")}
     assert (await kb.ledger.passes())["Full"] == changes.Pass("Full", begun, clock())
 
 
-async def test_a_full_pass_begins_a_client_anew_where_its_cursor_means_nothing(
-    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock
-) -> None:
+async def test_a_full_pass_begins_a_client_anew_where_its_cursor_means_nothing(kb: world.ObservedState) -> None:
     """The graph was moved to another store meanwhile."""
     await kb.ingest(world.request(urn="u:1"))
     await damage(kb, "u:1")
-    await kb.ledger.record(changes.Pass("Full", clock(), None, "acme", "graph:$document::x"))
-    await reconciler(kb, meters).step(WEEK)
-    assert (await wrong(kb), (await kb.ledger.passes())["Full"].ended_at) == (set(), clock())
+    await kb.ledger.record(changes.Pass("Full", kb.clock(), None, "acme", "graph:$document::x"))
+    await world.reconciler(kb).step(WEEK)
+    assert (await wrong(kb), (await kb.ledger.passes())["Full"].ended_at) == (set(), kb.clock())
 
 
-async def test_what_is_deleted_is_noted(kb: world.ObservedState, meters: metrics.Metrics) -> None:
+async def test_what_is_deleted_is_noted(kb: world.ObservedState) -> None:
     await kb.ingest(world.request(urn="u:1"))
-    await reconciler(kb, meters).step(WEEK)
-    vectors = kb.vectors
-    assert isinstance(vectors, memory.Vectors)
-    vectors.switch.away = True
+    await world.reconciler(kb).step(WEEK)
+    kb.switch.away = True
     with pytest.raises(root.Operational):
         await kb.pipeline.drop(scopes.SHOP, document("u:1"))
-    vectors.switch.away = False
+    kb.switch.away = False
     assert await noted(kb) == [document("u:1")]
-    await reconciler(kb, meters).step(WEEK)
-    assert (await wrong(kb), await noted(kb), await vectors.size("acme")) == (set(), [], (0, 0))
+    await world.reconciler(kb).step(WEEK)
+    assert (await wrong(kb), await noted(kb), await kb.vectors.size("acme")) == (set(), [], (0, 0))
 
 
 async def test_a_kill_after_the_note_leads_to_a_look(
-    tmp_path: Path, router: router_client.Client, fake: process.Fake, meters: metrics.Metrics, clock: clocks.Clock
+    tmp_path: Path, router: router_client.Client, fake: process.Fake
 ) -> None:
     """Nothing else would repeat it here: the job of the queue is dropped, as its document's sender could ask."""
 
@@ -297,14 +251,14 @@ async def test_a_kill_after_the_note_leads_to_a_look(
         folder.mkdir()
         async with victim.opened(folder, router) as kb:
             await kb.pipeline.index(world.request(world.LONG[:1000], urn="u:1"), Priority.P2)
-            await reconciler(kb, meters).step(WEEK)
+            await world.reconciler(kb).step(WEEK)
             assert await noted(kb) == []
         calls = victim.run({"ollama": fake.url}, folder, "perform", "", deadly)
         async with victim.opened(folder, router) as kb:
             await kb.queue.drop(document("u:1"))
             assert await noted(kb) == [document("u:1")]
             disagreed = await wrong(kb) != set()
-            await reconciler(kb, meters).step(WEEK)
+            await world.reconciler(kb).step(WEEK)
             assert await wrong(kb) == set()
             return calls, disagreed, await noted(kb)
 
@@ -317,31 +271,23 @@ async def test_a_kill_after_the_note_leads_to_a_look(
 
 
 async def test_what_is_moved_stays_noted_though_a_pass_came_before_the_graph_had_moved_it(
-    kb: world.ObservedState, meters: metrics.Metrics
+    kb: world.ObservedState,
 ) -> None:
     await kb.ingest(world.request(urn="u:1"))
-    vectors, upkeep = kb.vectors, reconciler(kb, meters)
-    assert isinstance(vectors, memory.Vectors)
-    switch = vectors.switch
+    upkeep = world.reconciler(kb)
 
     class Late(Recorded):
         async def regroup(self, owner: scope.Scope) -> list[str]:
             await upkeep.step(WEEK)
             assert await noted(kb) == []
             moved: list[str] = await kb.graph.regroup(owner)
-            switch.away = True
+            kb.switch.away = True
             return moved
 
-    graph: Any = Late(kb.graph, Counter())
-    checker = check.Checker(graph, vectors, kb.pipeline.working)
-    stores = (graph, vectors, kb.content)
-    own, working = kb.pipeline.turn, kb.ledger.working
-    late = reconcile.Reconciler(
-        checker, *stores, kb.embedder, own, working, kb.ledger, (kb.ledger, kb.queue), meters, kb.clock
-    )
+    late = world.reconciler(kb, graph=Late(kb.graph, Counter()))
     with pytest.raises(errors.Away):
         await late.regroup(scopes.make("acme", "shop", "wholesale"))
-    switch.away = False
+    kb.switch.away = False
     assert (await wrong(kb), await noted(kb)) == ({"u:1"}, [document("u:1")])
     await upkeep.step(WEEK)
     assert await wrong(kb) == set()

@@ -7,52 +7,52 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from crds import priority, scope
-from kb import errors, metrics
+from kb import errors
 from kb.graph import arango, model
 from kb.ingest import turns
 from kb.upkeep import check, reconcile
-from router import client as router_client
 from tests import waiting
 from tests.fakes.arango import server
 from tests.fakes.ollama import process
-from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
 from tests.kb.graph import contract as graph_contract
 from tests.kb.vectors import contract
 
-
-@pytest.fixture
-async def kb(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
-        yield made
+MOVED, NEIGHBOUR = scopes.make("acme", "shop", "wholesale"), scopes.make("acme", "bulk", "wholesale")
 
 
 def checker(kb: world.ObservedState) -> check.Checker:
     return check.Checker(kb.graph, kb.vectors, kb.ledger.working)
 
 
-def reconciler(kb: world.ObservedState, meters: metrics.Metrics) -> reconcile.Reconciler:
-    return between(kb, meters, kb.pipeline.turn)
-
-
-def between(kb: world.ObservedState, meters: metrics.Metrics, turn: reconcile.Turn) -> reconcile.Reconciler:
-    """One that takes its turns so: what happens between its look and its repair is the test's."""
-    stores = (kb.graph, kb.vectors, kb.content)
-    working = kb.ledger.working
-    return reconcile.Reconciler(
-        checker(kb), *stores, kb.embedder, turn, working, kb.ledger, (kb.ledger, kb.queue), meters, kb.clock
-    )
+def reconciler(kb: world.ObservedState, turn: reconcile.Turn | None = None) -> reconcile.Reconciler:
+    """With a `turn`, what happens between its look and its repair is the test's."""
+    return world.reconciler(kb, turn=turn, working=kb.ledger.working)
 
 
 async def kinds(kb: world.ObservedState) -> list[str]:
     return sorted(finding.kind for finding in (await checker(kb).look("acme")).findings)
+
+
+async def chunks_for(kb: world.ObservedState, viewer: scope.Scope) -> list[str]:
+    """The chunks of which a viewer finds the document of these tests."""
+    return [item.provenance.chunk_id for item in (await kb.ask("login bug", viewer)).items]
+
+
+async def walked(looking: check.Checker, limit: int) -> list[str]:
+    """The chunks that are seen by looks of so many, of which each goes on where the one before stopped."""
+    seen: list[str] = []
+    after: str | None = None
+    for _ in range(200):
+        look = await looking.look("acme", after=after, limit=limit)
+        seen += [chunk for _, chunk, _ in look.seen]
+        if (after := look.next) is None:
+            return seen
+    raise AssertionError(f"it never ends: {seen}")
 
 
 async def test_an_ingest_leaves_nothing_to_find(kb: world.ObservedState) -> None:
@@ -65,15 +65,7 @@ async def test_an_ingest_leaves_nothing_to_find(kb: world.ObservedState) -> None
 
 async def test_a_look_goes_on_where_it_stopped(kb: world.ObservedState) -> None:
     reply = await kb.ingest(world.request(world.LONG * 3, urn="u:long"))
-    seen: list[str] = []
-    after: str | None = None
-    for _ in range(200):
-        look = await checker(kb).look("acme", after=after, limit=3)
-        seen += [chunk for _, chunk, _ in look.seen]
-        after = look.next
-        if after is None:
-            break
-    assert sorted(seen) == sorted(reply.chunk_ids)
+    assert sorted(await walked(checker(kb), 3)) == sorted(reply.chunk_ids)
     with pytest.raises(errors.Invalid, match="no cursor"):
         await checker(kb).look("acme", after="elsewhere:1")
     with pytest.raises(errors.Invalid, match="no place"):
@@ -87,58 +79,46 @@ async def test_a_look_goes_on_where_it_stopped_on_arangodb() -> None:
         for number in range(5):
             await graph.replace(scopes.SHOP, graph_contract.patch(scopes.SHOP, f"u:{number}", [("n:a", "to", "n:b")]))
         held, _ = await graph.audit("acme")
-        seen: list[str] = []
-        after: str | None = None
-        for _ in range(50):
-            look = await check.Checker(graph, vectors, world.idle).look("acme", after=after, limit=1)
-            seen += [chunk for _, chunk, _ in look.seen]
-            after = look.next
-            if after is None:
-                break
-        assert after is None
+        seen = await walked(check.Checker(graph, vectors, world.idle), 1)
         assert sorted(seen) == sorted(one.chunk_id for one in held)
         assert len(seen) >= 5
         await graph.close()
 
 
-async def test_references_that_differ_are_put_right(kb: world.ObservedState, meters: metrics.Metrics) -> None:
+async def test_references_that_differ_are_put_right(kb: world.ObservedState) -> None:
     reply = await kb.ingest(world.request())
     [chunk] = (await kb.vectors.chunks(scopes.SHOP, reply.chunk_ids)).values()
     await kb.vectors.touch(scopes.SHOP, [replace(chunk, graph_refs=("n:invented",))])
     assert await kinds(kb) == ["GraphRefsDiffer"]
-    assert await reconciler(kb, meters).sweep("acme") == (1, 0)
+    assert await reconciler(kb).sweep("acme") == (1, 0)
     assert await kinds(kb) == []
     assert await kb.vectors.chunks(scopes.SHOP, reply.chunk_ids) == {chunk.id: chunk}
 
 
-async def test_what_was_never_committed_goes(kb: world.ObservedState, meters: metrics.Metrics) -> None:
+async def test_what_was_never_committed_goes(kb: world.ObservedState) -> None:
     await kb.ingest(world.request())
     before = await kb.state()
     stray = contract.chunk(scopes.SHOP, "u:stray", "login bug")
     line = contract.sentence(stray, "login bug")
     await kb.vectors.put(scopes.SHOP, [(stray, [0.1] * 384)], [(line, [0.1] * 384)])
     assert await kinds(kb) == ["ChunkNotInGraph", "StraySentence"]
-    assert await reconciler(kb, meters).sweep("acme") == (2, 0)
+    assert await reconciler(kb).sweep("acme") == (2, 0)
     assert await kb.state() == before
-    assert meters.registry.get_sample_value("jervis_kb_repairs_total") == 2
+    assert kb.meters.registry.get_sample_value("jervis_kb_repairs_total") == 2
 
 
-async def test_what_is_still_being_ingested_is_left_alone(kb: world.ObservedState, meters: metrics.Metrics) -> None:
-    vectors = kb.vectors
-    assert isinstance(vectors, memory.Vectors)
-    vectors.switch.fail_after = 3
+async def test_what_is_still_being_ingested_is_left_alone(kb: world.ObservedState) -> None:
+    kb.switch.fail_after = 3
     with pytest.raises(errors.Away):
         await kb.ingest(world.request())
-    vectors.switch.fail_after = None
+    kb.switch.fail_after = None
     assert await kinds(kb) == []
-    assert await reconciler(kb, meters).sweep("acme") == (0, 0)
+    assert await reconciler(kb).sweep("acme") == (0, 0)
     await kb.ingest(world.request())
     assert await kinds(kb) == []
 
 
-async def test_what_was_committed_since_the_look_is_left_alone(
-    kb: world.ObservedState, meters: metrics.Metrics
-) -> None:
+async def test_what_was_committed_since_the_look_is_left_alone(kb: world.ObservedState) -> None:
     """A job of the queue stores its sentences first and commits the graph later; its intent is finished already."""
     reply = await kb.intake.take(world.request(), priority.Priority.P3)
     [chunk] = (await kb.vectors.chunks(scopes.SHOP, reply.chunk_ids)).values()
@@ -154,7 +134,7 @@ async def test_what_was_committed_since_the_look_is_left_alone(
             await kb.graph.replace(scopes.SHOP, model.Patch(document, (chunk.id,), (mention,), ()))
             yield held
 
-    await between(kb, meters, turn).sweep("acme")
+    await reconciler(kb, turn).sweep("acme")
     assert await kb.vectors.held_sentences("acme", [line.id]) == {line.id}
 
 
@@ -169,85 +149,70 @@ async def test_a_document_in_its_turn_is_in_work(kb: world.ObservedState) -> Non
     assert [one.kind for one in (await look.look("acme")).findings] == ["StraySentence"]
 
 
-async def test_vectors_of_sentences_that_are_gone_are_made_again(
-    kb: world.ObservedState, meters: metrics.Metrics
-) -> None:
+async def test_vectors_of_sentences_that_are_gone_are_made_again(kb: world.ObservedState) -> None:
     await kb.ingest(world.request())
     before, found = await kb.state(), await kb.ask("Who wrote UserService.kt?", explain=True)
     lines, _ = await kb.vectors.audit_sentences("acme")
     await kb.vectors.discard("acme", chunk_ids=[], sentence_ids=[line.sentence_id for line in lines[1:]])
     assert await kinds(kb) == ["SentenceVectorsMissing"]
-    assert await reconciler(kb, meters).sweep("acme") == (len(lines) - 1, 0)
+    assert await reconciler(kb).sweep("acme") == (len(lines) - 1, 0)
     assert await kinds(kb) == []
     assert await kb.state() == before
     assert await kb.ask("Who wrote UserService.kt?", explain=True) == found
 
 
-async def test_a_text_that_is_gone_is_said_to_be_gone(kb: world.ObservedState, meters: metrics.Metrics) -> None:
+async def test_a_text_that_is_gone_is_said_to_be_gone(kb: world.ObservedState) -> None:
     reply = await kb.ingest(world.request())
     await kb.vectors.discard("acme", chunk_ids=reply.chunk_ids, sentence_ids=[])
     assert await kinds(kb) == ["ChunkTextMissing"]
-    assert await reconciler(kb, meters).sweep("acme") == (0, 1)
+    assert await reconciler(kb).sweep("acme") == (0, 1)
     await kb.ingest(world.request())
     assert await kinds(kb) == []
 
 
-async def test_a_project_takes_its_old_data_into_its_new_group(
-    kb: world.ObservedState, meters: metrics.Metrics
-) -> None:
+async def test_a_project_takes_its_old_data_into_its_new_group(kb: world.ObservedState) -> None:
     reply = await kb.ingest(world.request())
-    moved = scopes.make("acme", "shop", "wholesale")
-    neighbour = scopes.make("acme", "bulk", "wholesale")
-    assert (await kb.ask("login bug", neighbour)).items == []
-    documents, vectors = await reconciler(kb, meters).regroup(moved)
+    assert await chunks_for(kb, NEIGHBOUR) == []
+    documents, vectors = await reconciler(kb).regroup(MOVED)
     assert (documents, vectors > 1) == (1, True)
-    assert await reconciler(kb, meters).regroup(moved) == (0, 0)
-    assert [item.provenance.chunk_id for item in (await kb.ask("login bug", neighbour)).items] == reply.chunk_ids
-    assert (await kb.ask("login bug", scopes.TILL)).items == []
+    assert await reconciler(kb).regroup(MOVED) == (0, 0)
+    assert await chunks_for(kb, NEIGHBOUR) == reply.chunk_ids
+    assert await chunks_for(kb, scopes.TILL) == []
     assert await kinds(kb) == []
 
 
 async def test_what_is_being_written_while_its_project_moves_is_moved_too(
-    kb: world.ObservedState, meters: metrics.Metrics, fake: process.Fake
+    kb: world.ObservedState, fake: process.Fake
 ) -> None:
+
+    async def moved() -> bool:
+        page, _ = await kb.graph.audit("acme")
+        return all(row.owner == MOVED for row in page)
+
     await kb.ingest(world.request("JERV-1 is assigned to Jana Novak."))
     fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "stall": {"gate": "read"}}])
     writing = asyncio.create_task(kb.ingest(world.request()))
-    await waiting.eventually(lambda: _asked(fake, 2))
-    moved = scopes.make("acme", "shop", "wholesale")
-    moving = asyncio.create_task(reconciler(kb, meters).regroup(moved))
-    await waiting.eventually(lambda: _in(kb, moved))
+    await waiting.eventually(lambda: fake.count(tag="kb.extract/v1") == 2)
+    moving = asyncio.create_task(reconciler(kb).regroup(MOVED))
+    await waiting.eventually(moved)
     fake.open_gate("read")
     await writing
     assert (await moving)[0] == 1
-    assert await kb.graph.regroup(moved) == []
+    assert await kb.graph.regroup(MOVED) == []
     assert await kinds(kb) == []
 
 
-def _asked(fake: process.Fake, times: int) -> bool:
-    return fake.count(tag="kb.extract/v1") == times
-
-
-async def _in(kb: world.ObservedState, owner: scope.Scope) -> bool:
-    page, _ = await kb.graph.audit(owner.client_id)
-    return all(row.owner == owner for row in page)
-
-
-async def test_a_move_that_broke_off_is_finished_by_the_next_round(
-    kb: world.ObservedState, meters: metrics.Metrics
-) -> None:
+async def test_a_move_that_broke_off_is_finished_by_the_next_round(kb: world.ObservedState) -> None:
     reply = await kb.ingest(world.request())
-    moved = scopes.make("acme", "shop", "wholesale")
-    await kb.graph.regroup(moved)
-    assert (await kb.ask("login bug", scopes.TILL)).items == []
+    await kb.graph.regroup(MOVED)
+    assert await chunks_for(kb, scopes.TILL) == []
     assert "OwnerDiffers" in await kinds(kb)
-    await reconciler(kb, meters).sweep("acme")
-    neighbour = scopes.make("acme", "bulk", "wholesale")
-    assert [item.provenance.chunk_id for item in (await kb.ask("login bug", neighbour)).items] == reply.chunk_ids
+    await reconciler(kb).sweep("acme")
+    assert await chunks_for(kb, NEIGHBOUR) == reply.chunk_ids
     assert await kinds(kb) == []
 
 
-async def test_the_past_is_compared_and_repaired_too(kb: world.ObservedState, meters: metrics.Metrics) -> None:
+async def test_the_past_is_compared_and_repaired_too(kb: world.ObservedState) -> None:
     await kb.ingest(world.request("JERV-1 is assigned to Jana Novak.", observed_at=datetime(2026, 3, 2, tzinfo=UTC)))
     await kb.ingest(world.request("JERV-1 is done.", observed_at=datetime(2026, 3, 5, tzinfo=UTC)))
     assert await kinds(kb) == []
@@ -256,14 +221,14 @@ async def test_the_past_is_compared_and_repaired_too(kb: world.ObservedState, me
     [chunk] = (await kb.vectors.chunks(scopes.SHOP, [past], history=True)).values()
     await kb.vectors.touch(scopes.SHOP, [replace(chunk, graph_refs=("n:invented",))])
     assert await kinds(kb) == ["GraphRefsDiffer"]
-    assert await reconciler(kb, meters).sweep("acme") == (1, 0)
+    assert await reconciler(kb).sweep("acme") == (1, 0)
     assert await kb.vectors.chunks(scopes.SHOP, [past], history=True) == {past: chunk}
     # As a crash between the copy and the write of the graph leaves it.
     await kb.vectors.keep(
         scopes.SHOP, "another", None, 5, chunk_ids=[page[0].chunk_id, page[1].chunk_id], sentence_ids=[]
     )
     assert await kinds(kb) == ["ChunkNotInGraph"]
-    assert await reconciler(kb, meters).sweep("acme") == (1, 0)
+    assert await reconciler(kb).sweep("acme") == (1, 0)
     assert await kinds(kb) == []
     # Its text is gone: nothing can be done about it, and nothing of the present is lost.
     await kb.vectors.discard("acme", chunk_ids=[past], sentence_ids=[])

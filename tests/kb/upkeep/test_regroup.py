@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from crds import scope
 from crds.priority import Priority
-from kb import api, errors, metrics
+from kb import api, errors
 from kb.ingest import intent, source
 from router import client as router_client
 from tests import waiting
 from tests.fakes.ollama import process
-from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import scopes, world
 from tests.kb.ingest import victim
 
 MOVED = scopes.make("acme", "shop", "wholesale")
@@ -25,23 +23,6 @@ AGAIN = scopes.make("acme", "shop", "export")
 NEIGHBOURS = {group: scopes.make("acme", "neighbour", group) for group in ("retail", "wholesale", "export")}
 REFUSED = {"match": {"path": "/api/embed"}, "status": {"code": 400, "message": "input too long"}}
 Step = Callable[[world.ObservedState], Awaitable[object]]
-
-
-@pytest.fixture
-async def vectors() -> memory.Vectors:
-    return memory.Vectors()
-
-
-@pytest.fixture
-async def kb(
-    tmp_path: Path,
-    router: router_client.Client,
-    clock: clocks.Clock,
-    meters: metrics.Metrics,
-    vectors: memory.Vectors,
-) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, vectors, memory.Content()) as made:
-        yield made
 
 
 async def seen(kb: world.ObservedState) -> set[str]:
@@ -54,11 +35,11 @@ async def seen(kb: world.ObservedState) -> set[str]:
     return found
 
 
-async def broken_off(kb: world.ObservedState, ingest: Awaitable[object], vectors: memory.Vectors) -> None:
-    vectors.switch.away = True
+async def broken_off(kb: world.ObservedState, ingest: Awaitable[object]) -> None:
+    kb.switch.away = True
     with pytest.raises(errors.Away):
         await ingest
-    vectors.switch.away = False
+    kb.switch.away = False
 
 
 async def recovered(kb: world.ObservedState) -> None:
@@ -80,7 +61,6 @@ async def retried(kb: world.ObservedState) -> None:
 )
 async def test_what_waits_is_stored_in_the_group_to_which_its_project_moved(
     kb: world.ObservedState,
-    vectors: memory.Vectors,
     fake: process.Fake,
     left: str,
     done: Step,
@@ -90,9 +70,9 @@ async def test_what_waits_is_stored_in_the_group_to_which_its_project_moved(
     if known:
         await kb.ingest(world.request("Jana Novak filed the login bug."))
     if left == "open":
-        await broken_off(kb, kb.ingest(world.request()), vectors)
+        await broken_off(kb, kb.ingest(world.request()))
     elif left == "job":
-        await broken_off(kb, kb.pipeline.index(world.request(), Priority.P3), vectors)
+        await broken_off(kb, _index(kb))
     else:
         fake.set_faults([REFUSED])
         with pytest.raises(router_client.Rejected):
@@ -105,6 +85,17 @@ async def test_what_waits_is_stored_in_the_group_to_which_its_project_moved(
     assert await seen(kb) == {"wholesale"}
     assert await victim.reconciler(kb).regroup(MOVED) == (0, 0)
     assert (await kb.ledger.count(), await kb.queue.depth()) == ({intent.State.FINISHED: 1}, {})
+
+
+async def stalled(
+    writing: Awaitable[object], fake: process.Fake, match: dict[str, str], gate: str
+) -> asyncio.Future[object]:
+    """What is written, once a request for it that is like `match` waits for the gate."""
+    begun = fake.count(**match)
+    fake.set_faults([{"match": match, "stall": {"gate": gate}}])
+    future = asyncio.ensure_future(writing)
+    await waiting.eventually(lambda: fake.count(**match) > begun)
+    return future
 
 
 async def _ingest(kb: world.ObservedState) -> None:
@@ -124,22 +115,17 @@ async def _index(kb: world.ObservedState) -> None:
     ],
 )
 async def test_a_new_document_that_is_being_written_is_stored_in_the_group_of_the_move(
-    kb: world.ObservedState, vectors: memory.Vectors, fake: process.Fake, operation: Step, gate: dict[str, str]
+    kb: world.ObservedState, fake: process.Fake, operation: Step, gate: dict[str, str]
 ) -> None:
     """The graph does not know it when its project moves."""
     if operation is victim.worked:
-        await broken_off(kb, _index(kb), vectors)
-    begun, name = fake.count(**gate), f"a move meets {operation.__name__}"
-    fake.set_faults([{"match": gate, "stall": {"gate": name}}])
-    writing = asyncio.ensure_future(operation(kb))
-
-    def stalled() -> bool:
-        return fake.count(**gate) > begun
+        await broken_off(kb, _index(kb))
+    name = f"a move meets {operation.__name__}"
+    writing = await stalled(operation(kb), fake, gate, name)
 
     async def moved() -> bool:
         return bool(await kb.ledger.listed(NEIGHBOURS["wholesale"]))
 
-    await waiting.eventually(stalled)
     moving = asyncio.create_task(victim.reconciler(kb).regroup(MOVED))
     await waiting.eventually(moved, pause=0)  # it goes on before, after or while the move comes past the graph
     fake.open_gate(name)
@@ -153,15 +139,7 @@ async def test_a_request_that_models_read_is_stored_in_the_group_that_its_record
     kb: world.ObservedState, fake: process.Fake
 ) -> None:
     """As when a move breaks off after the records: the graph has nothing to move yet."""
-    gate = {"tag": "kb.extract/v1"}
-    begun = fake.count(**gate)
-    fake.set_faults([{"match": gate, "stall": {"gate": "a move breaks off"}}])
-    writing = asyncio.ensure_future(kb.ingest(world.request()))
-
-    def stalled() -> bool:
-        return fake.count(**gate) > begun
-
-    await waiting.eventually(stalled)
+    writing = await stalled(kb.ingest(world.request()), fake, {"tag": "kb.extract/v1"}, "a move breaks off")
     assert len(await kb.ledger.regroup(MOVED)) == 1
     fake.open_gate("a move breaks off")
     await writing
@@ -178,23 +156,21 @@ async def test_a_request_that_names_the_former_group_after_the_move_is_stored_th
     assert await seen(kb) == {"wholesale"}
 
 
-async def test_only_what_the_project_has_moves(kb: world.ObservedState, vectors: memory.Vectors) -> None:
+async def test_only_what_the_project_has_moves(kb: world.ObservedState) -> None:
     owners = {scopes.GLOBAL, scopes.ACME, scopes.RETAIL, scopes.TILL, scopes.make("other", "shop", "retail")}
     for owner in owners:
-        await broken_off(kb, kb.pipeline.index(world.request(owner=owner), Priority.P3), vectors)
+        await broken_off(kb, kb.pipeline.index(world.request(owner=owner), Priority.P3))
     assert await victim.reconciler(kb).regroup(MOVED) == (0, 0)
     records = await kb.ledger.unfinished(before=kb.clock() + timedelta(seconds=1))
     jobs = await kb.queue.among([one.document_id for one in records])
     assert {one.owner for one in records} == {one.owner for one in jobs.values()} == owners
 
 
-async def test_a_request_that_moved_is_tried_again_and_is_no_newer_one(
-    kb: world.ObservedState, vectors: memory.Vectors
-) -> None:
+async def test_a_request_that_moved_is_tried_again_and_is_no_newer_one(kb: world.ObservedState) -> None:
     """What a failed attempt owes to the version before it is known by the number of attempts."""
-    await broken_off(kb, kb.ingest(world.request()), vectors)
+    await broken_off(kb, kb.ingest(world.request()))
     await victim.reconciler(kb).regroup(MOVED)
-    vectors.switch.away = True
+    kb.switch.away = True
     assert await kb.recovery.sweep(before=kb.clock() + timedelta(seconds=1)) == 0
     [record] = await kb.ledger.unfinished(before=kb.clock() + timedelta(seconds=1))
     assert (record.owner, record.attempts) == (MOVED, 2)

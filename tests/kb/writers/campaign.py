@@ -12,14 +12,13 @@ operation was begun after.
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 import random
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -34,6 +33,7 @@ from kb.vectors import weaviate
 from tests import ports, waiting
 from tests.fakes.arango import server as arango
 from tests.fakes.ollama import process as ollama
+from tests.kb import conftest
 from tests.nursery import children
 
 TURN_SECONDS = 4.0
@@ -80,6 +80,23 @@ class Services:
             "LOG_LEVEL": "info",
         }
         return {f"JERVIS_KB_{name}": value for name, value in given.items()} | {"TURN_SECONDS": str(TURN_SECONDS)}
+
+    @asynccontextmanager
+    async def index(self, model: str = "qwen3-embedding:8b") -> AsyncIterator[weaviate.Store]:
+        """The index of a model; it is made when it is not there."""
+        store = weaviate.Store(self.weaviate, self.grpc, model, index=self.name)
+        try:
+            yield store
+        finally:
+            await store.close()
+
+
+@contextmanager
+def graphs() -> Iterator[arango.Server]:
+    """A killed writer leaves a transaction; the real server gives it up after a minute."""
+    with arango.Server() as server:
+        server.idle_seconds = 2.0
+        yield server
 
 
 class Writer:
@@ -197,6 +214,12 @@ def request(owner: scope.Scope, urn: str, content: str) -> api.IngestRequest:
     return api.IngestRequest(scope=owner, source_urn=urn, kind="note", title="A note", content=content)
 
 
+def rule(owner: scope.Scope, key: str, content: str) -> api.RuleDraft:
+    return api.RuleDraft(
+        scope=owner, rule_key=key, rule_type=api.RuleType.CUSTOM, rule_content=content, created_by="jana"
+    )
+
+
 class Client:
     """One client with its own project; `steps` operations one after the other."""
 
@@ -262,13 +285,7 @@ class Client:
         self.wanted.aliases.pop((self.owner, alias), None)
 
     async def _rule(self) -> None:
-        draft = api.RuleDraft(
-            scope=self.owner,
-            rule_key=f"r{self._dice.randrange(2)}",
-            rule_type=api.RuleType.CUSTOM,
-            rule_content=f"Be kind {self._dice.randrange(10)}.",
-            created_by="jana",
-        )
+        draft = rule(self.owner, f"r{self._dice.randrange(2)}", f"Be kind {self._dice.randrange(10)}.")
         await self._any_writer.ask(lambda writer: writer.rules.put(draft))
         self.wanted.rules[self.owner, draft.rule_key] = draft.rule_content
 
@@ -303,13 +320,13 @@ async def settled(services: Services) -> None:
         database = connection[services.name]
 
         def still() -> bool:
-            waits = {
-                "intents": database["kb_intents"].count_documents({"state": "Open"}),
-                "jobs": database["kb_jobs"].count_documents({}),
-                "aliases": database["graph_entity_registry"].count_documents({"state": {"$ne": "Merged"}}),
-                "erasures": database["kb_erasures"].count_documents({"state": "Running"}),
+            waits: dict[str, dict[str, Any]] = {
+                "kb_intents": {"state": "Open"},
+                "kb_jobs": {},
+                "graph_entity_registry": {"state": {"$ne": "Merged"}},
+                "kb_erasures": {"state": "Running"},
             }
-            return not any(waits.values())
+            return not any(database[name].count_documents(query) for name, query in waits.items())
 
         await waiting.eventually(still, pause=0.2)
 
@@ -320,15 +337,15 @@ async def state(services: Services) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, rows in sorted(database.collections.items()):
         if name != "jervis_fences":
-            found[name] = {key: _plain(row) for key, row in rows.documents.items()}
-    store = weaviate.Store(services.weaviate, services.grpc, "qwen3-embedding:8b", index=services.name)
-    try:
+            found[name] = {
+                key: {field: value for field, value in row.items() if field not in ("_rev", "_id")}
+                for key, row in rows.documents.items()
+            }
+    async with services.index() as store:
         chunks, _ = await store.audit("acme", limit=10_000)
         found["chunks"] = {one.chunk_id: (one.owner, one.document_id, sorted(one.graph_refs)) for one in chunks}
         lines, _ = await store.audit_sentences("acme", limit=10_000)
         found["sentences"] = {one.sentence_id: (one.owner, one.chunk_id) for one in lines}
-    finally:
-        await store.close()
     with pymongo.MongoClient[dict[str, Any]](services.mongodb) as connection:
         rows_of = connection[services.name]
         found["aliases"] = {
@@ -343,15 +360,10 @@ async def state(services: Services) -> dict[str, Any]:
     return found
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name not in ("_rev", "_id")}
-
-
 async def clean(services: Services) -> None:
     """Take away what the services keep of it."""
-    store = weaviate.Store(services.weaviate, services.grpc, "qwen3-embedding:8b", index=services.name)
-    await store.destroy()
-    await store.close()
+    async with services.index() as store:
+        await store.destroy()
     with pymongo.MongoClient[dict[str, Any]](services.mongodb) as connection:
         connection.drop_database(services.name)
 
@@ -424,34 +436,20 @@ async def run(
         for urn in {one.source_urn for _, _, one in versions}:
             wanted.append(_found(there, possible(versions, urn)))
         for asked in wanted:
-            await any_writer.ask(functools.partial(_ingest, asked))
+            await any_writer.ask(lambda writer, asked=asked: writer.ingest(asked))
         for actor in actors:
             for (owner, alias), canonical in actor.wanted.aliases.items():
                 merge = api.Merge(scope=owner, alias=alias, canonical=canonical)
-                await any_writer.ask(functools.partial(_merge, merge))
+                await any_writer.ask(lambda writer, merge=merge: writer.aliases.merge(merge))
             for (owner, key), content in actor.wanted.rules.items():
-                draft = api.RuleDraft(
-                    scope=owner, rule_key=key, rule_type=api.RuleType.CUSTOM, rule_content=content, created_by="j"
-                )
-                await any_writer.ask(functools.partial(_rule, draft))
+                draft = rule(owner, key, content)
+                await any_writer.ask(lambda writer, draft=draft: writer.rules.put(draft))
         await settled(alone)
         right = await state(alone)
     report.documents, report.seconds = len(wanted), time.monotonic() - started
     for name in sorted({*there, *right}):
         assert there.get(name) == right.get(name), f"{name}: {_difference(there.get(name), right.get(name))}"
     return report
-
-
-async def _ingest(asked: api.IngestRequest, writer: client.Client) -> None:
-    await writer.ingest(asked)
-
-
-async def _merge(asked: api.Merge, writer: client.Client) -> None:
-    await writer.aliases.merge(asked)
-
-
-async def _rule(asked: api.RuleDraft, writer: client.Client) -> None:
-    await writer.rules.put(asked)
 
 
 def _found(there: dict[str, Any], candidates: list[api.IngestRequest]) -> api.IngestRequest:
@@ -480,15 +478,8 @@ async def main(seed: int, steps: int, kills: int, fleet: int = 4, clients: int =
     """One campaign over the data services of the test environment."""
     import tempfile
 
-    with ollama.running(num_parallel=8) as fake, arango.Server() as graph:
-        graph.idle_seconds = 2.0
-        place = (
-            fake.url,
-            os.environ["JERVIS_TEST_WEAVIATE_URL"],
-            int(os.environ["JERVIS_TEST_WEAVIATE_GRPC_PORT"]),
-            os.environ["JERVIS_TEST_MONGODB_URI"],
-            graph,
-        )
+    with ollama.running(num_parallel=8) as fake, graphs() as graph:
+        place = (fake.url, *conftest.stores(), graph)
         many, alone = (Services(*place, history=bool(history)) for _ in range(2))
         try:
             folder = Path(tempfile.mkdtemp(prefix="writers"))

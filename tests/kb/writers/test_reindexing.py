@@ -12,9 +12,7 @@ import httpx
 import pytest
 
 from kb import api, client
-from kb.vectors import weaviate
 from tests import waiting
-from tests.fakes.arango import server as arango
 from tests.fakes.ollama import process
 from tests.kb import conftest, scopes, world
 from tests.kb.reindex import rig as rigs
@@ -40,24 +38,19 @@ class Services(campaign.Services):
 
 @pytest.fixture
 async def services(fake: process.Fake) -> AsyncIterator[Services]:
-    weaviate_url, mongodb = (conftest.required(f"JERVIS_TEST_{name}") for name in ("WEAVIATE_URL", "MONGODB_URI"))
-    port = int(conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT"))
-    with arango.Server() as graph:
-        graph.idle_seconds = 2.0
-        made = Services(fake.url, weaviate_url, port, mongodb, graph)
+    with campaign.graphs() as graph:
+        made = Services(fake.url, *conftest.stores(), graph)
         yield made
         await campaign.clean(made)
-        store = weaviate.Store(weaviate_url, port, rigs.MODEL, index=made.name)
-        await store.destroy()
-        await store.close()
+        async with made.index(rigs.MODEL) as store:
+            await store.destroy()
 
 
 async def held(services: Services, model: str) -> dict[str, Any]:
-    """What the index of a model holds of the client; it is made when it is not there."""
-    store = weaviate.Store(services.weaviate, services.grpc, model, index=services.name)
-    chunks, _ = await store.audit("acme", limit=10_000)
-    lines, _ = await store.audit_sentences("acme", limit=10_000)
-    await store.close()
+    """What the index of a model holds of the client."""
+    async with services.index(model) as store:
+        chunks, _ = await store.audit("acme", limit=10_000)
+        lines, _ = await store.audit_sentences("acme", limit=10_000)
     found: dict[str, Any] = {one.chunk_id: one for one in chunks}
     return found | {one.sentence_id: one for one in lines}
 
@@ -76,12 +69,8 @@ async def test_the_copying_goes_on_in_the_other_writer_and_waits_for_one_with_th
         await first.kill()
         first._settings |= NEW
         # The third call of the new model hangs, after the probe and a batch: the writer that makes it is killed.
-        hold = {
-            "match": {"model": rigs.MODEL, "path": "/api/embed"},
-            "nth": 3,
-            "stall": {"afterBytes": 0, "gate": "writers"},
-        }
-        fake.set_faults([hold])
+        embeds = {"model": rigs.MODEL, "path": "/api/embed"}
+        fake.set_faults([{"match": embeds, "nth": 3, "stall": {"afterBytes": 0, "gate": "writers"}}])
         await first.start()
 
         async def status(one: campaign.Writer) -> api.Reindex | None:
@@ -118,9 +107,9 @@ async def test_the_copying_goes_on_in_the_other_writer_and_waits_for_one_with_th
         await second.kill()
         second._settings |= NEW
         await reached(first, lambda found: found.state == "Copying" and found.reason.startswith("waits for"))
-        assert fake.count(model=rigs.MODEL, path="/api/embed") == 1
+        assert fake.count(**embeds) == 1
         await second.start()
-        await reached(first, lambda found: found.passes >= 1 and fake.count(model=rigs.MODEL, path="/api/embed") >= 3)
+        await reached(first, lambda found: found.passes >= 1 and fake.count(**embeds) >= 3)
         leader = first if await leads(first, http) else second
         other = second if leader is first else first
         await leader.kill()

@@ -32,9 +32,7 @@ EVERY = os.environ.get("JERVIS_TEST_EVERY_CALL", "") == "1"
 async def asked(fake: process.Fake, tmp_path: Path) -> AsyncIterator[dict[str, Any]]:
     """Where the writers find each other; nothing of it is left."""
     made: dict[str, Any] = {
-        "mongodb": conftest.required("JERVIS_TEST_MONGODB_URI"),
-        "weaviate": conftest.required("JERVIS_TEST_WEAVIATE_URL"),
-        "grpc": int(conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")),
+        **dict(zip(("weaviate", "grpc", "mongodb"), conftest.stores(), strict=True)),
         "ollama": fake.url,
         "folder": str(tmp_path),
         "name": f"signals{uuid.uuid4().hex[:10]}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -113,29 +113,31 @@ async def shown(process: Process) -> object:
     return await process.vectors.counts(scopes.SHOP), await process.graph.edges(scopes.SHOP)
 
 
+async def stopped(process: Process, before: str, doing: Awaitable[object]) -> asyncio.Future[object]:
+    """What the process does, once it stands before that call of its vectors."""
+    process.vectors.before = before
+    works = asyncio.ensure_future(doing)
+    await process.vectors.reached.wait()
+    return works
+
+
 async def reading(process: Process, text: str, fake: process.Fake) -> tuple[asyncio.Task[api.IngestReply], str]:
     """An ingest whose extraction waits in the model until the gate is opened."""
     gate = f"reads-{uuid.uuid4()}"
     fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "stall": {"afterBytes": 0, "gate": gate}}])
     works = asyncio.create_task(process.pipe.ingest(world.request(text), Priority.P3))
-
-    def asked() -> bool:
-        return fake.count(tag="kb.extract/v1") == 1
-
-    await waiting.eventually(asked)
+    await waiting.eventually(lambda: fake.count(tag="kb.extract/v1") == 1)
     return works, gate
 
 
 async def test_a_reconciler_leaves_alone_what_another_process_is_storing(start: Start) -> None:
     a, b = start("a"), start("b")
-    a.vectors.before = "put"
     await b.pipe.ingest(world.request(OLD, urn="u:other"), Priority.P3)
     # Its intent is finished before the job of the queue stores its sentences, so only its turn shows it.
     indexed = await b.pipe.index(world.request(NEW), Priority.P3)
     found = await a.queue.next(clocks.Clock()() + timedelta(days=1), skip=())
     assert found is not None
-    works = asyncio.create_task(a.pipe.perform(*found))
-    await a.vectors.reached.wait()
+    works = await stopped(a, "put", a.pipe.perform(*found))
     assert await a.ledger.working([indexed.id]) == set()
     assert await b.reconciler.sweep("acme") == (0, 0)
     a.vectors.go_on.set()
@@ -151,9 +153,7 @@ async def test_a_process_that_was_frozen_overwrites_nothing(start: Start) -> Non
     for stop in ("known", "put"):
         await b.pipe.ingest(world.request(OLD + f" Before {stop}."), Priority.P3)
         frozen = start(f"frozen {stop}")
-        frozen.vectors.before = stop
-        works = asyncio.create_task(frozen.pipe.ingest(world.request(OLD), Priority.P3))
-        await frozen.vectors.reached.wait()
+        works = await stopped(frozen, stop, frozen.pipe.ingest(world.request(OLD), Priority.P3))
         # It waits for the life of the frozen one on its own clock.
         await b.pipe.ingest(world.request(NEW), Priority.P3)
         assert await shown(b) == right
@@ -181,14 +181,12 @@ async def test_a_process_frozen_at_its_clean_up_deletes_nothing_of_its_successor
     b = start("b")
     await b.pipe.ingest(world.request(OLD), Priority.P3)
     frozen = start("frozen")
-    frozen.vectors.before = "drop"
-    urn = world.request(OLD).source_urn
-    doing: Any = frozen.pipe.forget(scopes.SHOP, urn)
+    doing: Awaitable[object]
     if deed == "ingest":
-        doing.close()
         doing = frozen.pipe.ingest(world.request(NEW), Priority.P3)
-    works = asyncio.create_task(doing)
-    await frozen.vectors.reached.wait()
+    else:
+        doing = frozen.pipe.forget(scopes.SHOP, world.request(OLD).source_urn)
+    works = await stopped(frozen, "drop", doing)
     await b.pipe.ingest(world.request(after), Priority.P3)
     # A turn that was given back since does not make it safe: the frozen one still has what it knew.
     c = start("c")
@@ -206,9 +204,7 @@ async def test_what_a_process_left_open_does_not_come_over_what_was_stored_since
     start: Start, clock: clocks.Clock
 ) -> None:
     a, b = start("a"), start("b")
-    a.vectors.before = "put"
-    works = asyncio.create_task(a.pipe.ingest(world.request(OLD), Priority.P3))
-    await a.vectors.reached.wait()
+    works = await stopped(a, "put", a.pipe.ingest(world.request(OLD), Priority.P3))
     works.cancel()  # it was killed
     await asyncio.gather(works, return_exceptions=True)
     await b.pipe.ingest(world.request(NEW), Priority.P3)

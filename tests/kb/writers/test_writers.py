@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.arango import server as arango
 from tests.fakes.ollama import process
 from tests.kb import conftest
 from tests.kb.writers import campaign
@@ -21,16 +20,8 @@ pytestmark = pytest.mark.services
 @pytest.fixture
 async def services(fake: process.Fake) -> AsyncIterator[tuple[campaign.Services, campaign.Services]]:
     """Two installations over the same servers: for the many writers, and for the one."""
-    with arango.Server() as graph:
-        # A killed writer leaves a transaction; the real server gives it up after a minute.
-        graph.idle_seconds = 2.0
-        place = (
-            fake.url,
-            conftest.required("JERVIS_TEST_WEAVIATE_URL"),
-            int(conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")),
-            conftest.required("JERVIS_TEST_MONGODB_URI"),
-            graph,
-        )
+    with campaign.graphs() as graph:
+        place = (fake.url, *conftest.stores(), graph)
         both = campaign.Services(*place), campaign.Services(*place)
         yield both
         for one in both:
