@@ -13,6 +13,8 @@ import pytest
 
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge
+from tests.orchestrator_job.delegation import sources
+from tests.orchestrator_job.desk import Desk
 
 
 @pytest.fixture(scope="session")
@@ -65,3 +67,18 @@ def task(tmp_path: Path, mongodb_uri: str, store: job.Store, known: knowledge.Kn
     made = job.Job(tmp_path, mongodb_uri, store.name, known.url, fake.url)
     store.remember(made.memory())
     return made
+
+
+@pytest.fixture
+async def outside() -> AsyncIterator[sources.Sources]:
+    """Where effects happen."""
+    async with sources.serving() as serving:
+        yield serving
+
+
+@pytest.fixture
+def desk(
+    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge, outside: sources.Sources
+) -> Desk:
+    """The same task with all that its runs talk to."""
+    return Desk(task, store, fake, known, outside)

@@ -21,6 +21,8 @@ from tests.orchestrator_job import mongowire
 _ROOT = Path(__file__).resolve().parents[2]
 MODEL = "qwen3-coder:30b"
 TAG = "job.respond/v1"
+STALL = {"fault": {"stall": {"afterBytes": 0}}}
+"""In the place of an answer of a model: it never comes."""
 FEW_SECONDS = "3"
 """JERVIS_UNAVAILABLE_SECONDS of a run whose services stay away: more than the 2 s after which MongoDB's driver finds no
 server, so that a call to MongoDB is tried again on a machine that stands still."""

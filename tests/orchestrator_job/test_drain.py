@@ -8,60 +8,49 @@ from pathlib import Path
 import pytest
 
 from tests import waiting
-from tests.fakes.ollama import process
-from tests.orchestrator_job import job, knowledge
+from tests.orchestrator_job import job
+from tests.orchestrator_job.desk import Desk
 
 pytestmark = pytest.mark.services
 
-_STALL = {"fault": {"stall": {"afterBytes": 0, "gate": "model"}}}
 
-
-async def test_the_model_may_finish_and_is_not_asked_again(
-    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
-) -> None:
-    fake.set_faults([{"match": {"tag": job.TAG}, "nth": 1, "stall": {"afterBytes": 0, "gate": "finish"}}])
-    fake.set_script({job.TAG: [job.reply()]})
-    running = task.start(JERVIS_DRAIN_GRACE_SECONDS="60")
-    await waiting.eventually(lambda: fake.count(path="/api/chat") == 1)
+async def test_the_model_may_finish_and_is_not_asked_again(desk: Desk) -> None:
+    desk.fake.set_faults([{"match": {"tag": job.TAG}, "nth": 1, "stall": {"afterBytes": 0, "gate": "finish"}}])
+    desk.fake.set_script({job.TAG: [job.reply()]})
+    running = desk.task.start(JERVIS_DRAIN_GRACE_SECONDS="60")
+    await waiting.eventually(lambda: desk.calls() == 1)
     running.process.send_signal(signal.SIGTERM)
     await running.logged("draining")
-    fake.open_gate("finish")
-    drained = await task.end(running)
+    desk.fake.open_gate("finish")
+    drained = await desk.task.end(running)
     assert (drained.status, drained.message["exitReason"]) == (42, "Drained")
-    assert store.all("task_results") == []
-    ended = await task.run()
-    assert (ended.status, ended.message["exitReason"]) == (0, "Answered")
-    assert fake.count(path="/api/chat") == 1
-    assert len(known.asked) == 1
+    assert desk.store.all("task_results") == []
+    await desk.ends("Answered")
+    assert desk.calls() == 1
+    assert len(desk.known.asked) == 1
 
 
-async def test_after_the_grace_period_the_call_is_hung_up(task: job.Job, fake: process.Fake) -> None:
-    fake.set_script({job.TAG: [_STALL, job.reply()]})
-    running = task.start(JERVIS_DRAIN_GRACE_SECONDS="0.2")
-    await job.reached(fake)
-    running.process.send_signal(signal.SIGTERM)
-    drained = await task.end(running)
-    assert (drained.status, drained.message["exitReason"]) == (42, "Drained")
-    ended = await task.run()
-    assert ended.message["exitReason"] == "Answered"
-    assert fake.count(path="/api/chat") == 2
+async def test_after_the_grace_period_the_call_is_hung_up(desk: Desk) -> None:
+    await desk.stops([job.STALL, job.reply()])
+    await desk.ends("Answered")
+    assert desk.calls() == 2
 
 
-async def test_a_stop_before_anything_is_imported(task: job.Job, store: job.Store) -> None:
-    running = task.start_from_nothing()
+async def test_a_stop_before_anything_is_imported(desk: Desk) -> None:
+    running = desk.task.start_from_nothing()
     # The handler is the first thing that the root does; the environment is read long after it.
     await waiting.eventually(lambda: _catches(running.process.pid, signal.SIGTERM))
     running.process.send_signal(signal.SIGTERM)
-    drained = await task.end(running)
+    drained = await desk.task.end(running)
     assert (drained.status, drained.message["exitReason"]) == (42, "Drained")
-    assert store.all("task_results") == []
+    assert desk.store.all("task_results") == []
 
 
-async def test_a_drain_while_mongodb_is_away(task: job.Job) -> None:
-    running = task.start(JERVIS_MONGODB_URI="mongodb://127.0.0.1:9", JERVIS_DRAIN_GRACE_SECONDS="0.2")
+async def test_a_drain_while_mongodb_is_away(desk: Desk) -> None:
+    running = desk.task.start(JERVIS_MONGODB_URI="mongodb://127.0.0.1:9", JERVIS_DRAIN_GRACE_SECONDS="0.2")
     await running.logged("waiting")
     running.process.send_signal(signal.SIGTERM)
-    assert (await task.end(running)).message["exitReason"] == "Drained"
+    assert (await desk.task.end(running)).message["exitReason"] == "Drained"
 
 
 def _catches(pid: int, number: signal.Signals) -> bool:

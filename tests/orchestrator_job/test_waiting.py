@@ -9,30 +9,27 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests import waiting
-from tests.fakes.ollama import process
-from tests.orchestrator_job import job, knowledge
+from tests.orchestrator_job import job
+from tests.orchestrator_job.desk import Desk
 
 pytestmark = pytest.mark.services
 
 
-async def test_the_kernel_asks_whether_the_knowledge_base_is_still_there(
-    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
-) -> None:
-    port = urlsplit(known.url).port
+async def test_the_kernel_asks_whether_the_knowledge_base_is_still_there(desk: Desk) -> None:
+    port = urlsplit(desk.known.url).port
 
     def timers() -> list[str]:
         """Column `tr` of /proc/net/tcp of the run's connections to it: 02 while a keepalive timer runs."""
         rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
         return [row[5][:2] for row in rows if row[2].endswith(f":{port:04X}") and row[3] == "01"]
 
-    store.remember(task.memory())
-    fake.set_script({job.TAG: [job.reply()]})
-    known.answers.clear()
-    running = asyncio.create_task(task.run())
+    desk.fake.set_script({job.TAG: [job.reply()]})
+    desk.known.answers.clear()
+    running = asyncio.create_task(desk.task.run())
     try:
         async with asyncio.timeout(waiting.PATIENCE):
-            await waiting.eventually(lambda: bool(known.asked))
+            await waiting.eventually(lambda: bool(desk.known.asked))
             await waiting.eventually(lambda: bool(timers()) and set(timers()) == {"02"})
     finally:
-        known.answers.set()
+        desk.known.answers.set()
     assert (await running).message["exitReason"] == "Answered"

@@ -11,6 +11,7 @@ import pytest
 from router import client as router_client
 from tests import waiting
 from tests.fakes.ollama import process
+from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation import workbench
 
 
@@ -32,3 +33,9 @@ async def target() -> AsyncIterator[workbench.Target]:
 def uid() -> str:
     """A task of its own."""
     return uuid.uuid4().hex
+
+
+@pytest.fixture
+def benches(store: job.Store, router: router_client.Client, fake: process.Fake, uid: str) -> workbench.Benches:
+    """The processes that work on a task."""
+    return workbench.Benches(store, router, fake, uid)

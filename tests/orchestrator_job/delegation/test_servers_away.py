@@ -24,7 +24,8 @@ from tests.orchestrator_job.delegation.test_acting import asked, decided
 from tests.orchestrator_job.delegation.test_executor import ended
 from tests.orchestrator_job.delegation.test_runs import PLAN, RESEARCH, planned
 from tests.orchestrator_job.delegation.tools import parts, weather
-from tests.orchestrator_job.delegation.workbench import calls, message, report
+from tests.orchestrator_job.delegation.workbench import Benches, calls, message, report
+from tests.orchestrator_job.desk import Desk
 
 pytestmark = pytest.mark.services
 ORDER = "Find out the weather of tomorrow in Brno, check it, and compare it with the plan of the release."
@@ -47,15 +48,16 @@ async def offered(url: str, **more: Any) -> list[port.Tool]:
     return found
 
 
-def delegating(task: job.Job, url: str) -> job.Job:
-    """The same task as a run with the server, which is patient for a few seconds."""
-    task.environment.update(
+@pytest.fixture
+def served(desk: Desk, server: weather.Weather) -> Desk:
+    """Runs with the server, which are patient for a few seconds."""
+    desk.task.environment.update(
         JERVIS_USE_DELEGATION_GRAPH="true",
         JERVIS_USE_SPECIALIST_AGENTS="true",
-        JERVIS_MCP_SERVERS=json.dumps([entry(url, readOnly=True)]),
+        JERVIS_MCP_SERVERS=json.dumps([entry(server.url, readOnly=True)]),
         JERVIS_UNAVAILABLE_SECONDS=job.FEW_SECONDS,
     )
-    return task
+    return desk
 
 
 def heard(fake: process.Fake) -> list[tuple[str, str]]:
@@ -65,9 +67,10 @@ def heard(fake: process.Fake) -> list[tuple[str, str]]:
 
 
 async def test_a_server_that_dies_in_a_call_ends_the_call_and_not_the_run(
-    task: job.Job, store: job.Store, fake: process.Fake, server: weather.Weather
+    served: Desk, server: weather.Weather
 ) -> None:
-    fake.set_script(
+    await served.ends(
+        "Answered",
         {
             PLAN: [planned(("Research", "Ask for the weather.", []))],
             RESEARCH: [
@@ -76,69 +79,66 @@ async def test_a_server_that_dies_in_a_call_ends_the_call_and_not_the_run(
                 calls(("search_knowledge", {"query": "weather"})),
                 report("Rain in Brno; the weather of Oslo is not known."),
             ],
-        }
+        },
+        content=ORDER,
     )
-    store.remember(task.memory(content=ORDER))
-    done = await delegating(task, server.url).run()
-    assert (done.status, done.message["exitReason"]) == (0, "Answered"), done
-    (_, first), (_, second), (third, _) = heard(fake)
+    (_, first), (_, second), (third, _) = heard(served.fake)
     assert "Rain in Brno." in first
     assert "The server weather does not answer" in second
     assert "Report that this was not read." in second
     assert third == "search_knowledge", "the agent goes on with its other tools"
     assert server.calls == ["forecast Brno", "forecast Oslo"]
-    [counted] = store.all("delegation_metrics", taskUid=task.uid)
+    [counted] = served.store.all("delegation_metrics", taskUid=served.task.uid)
     assert (counted["agentName"], counted["success"], counted["llmCalls"]) == ("Research", True, 4)
 
 
 async def test_a_run_that_starts_without_its_server_says_which_one_is_away(
-    task: job.Job, store: job.Store, fake: process.Fake, server: weather.Weather
+    served: Desk, server: weather.Weather
 ) -> None:
     server.kill()
-    fake.set_script(
+    await served.ends(
+        "Answered",
         {
             PLAN: [planned(("Research", "Ask for the weather.", []))],
             RESEARCH: [calls(("weather.forecast", {"city": "Brno"})), report("The weather is not known.")],
-        }
+        },
+        content=ORDER,
     )
-    store.remember(task.memory(content=ORDER))
-    done = await delegating(task, server.url).run()
-    assert (done.status, done.message["exitReason"]) == (0, "Answered"), done
-    asked_first = fake.requests(tag=RESEARCH)[0]["body"]
+    asked_first = served.fake.requests(tag=RESEARCH)[0]["body"]
     assert not [one for one in asked_first["tools"] if one["function"]["name"].startswith("weather.")]
     assert "weather.*" in asked_first["messages"][0]["content"]
-    [(_, answer)] = heard(fake)
+    [(_, answer)] = heard(served.fake)
     assert "The server weather does not answer" in answer
-    [counted] = store.all("delegation_metrics", taskUid=task.uid)
+    [counted] = served.store.all("delegation_metrics", taskUid=served.task.uid)
     assert counted["success"]
 
 
 async def test_an_approved_call_that_cannot_be_sent_is_answered_and_nothing_is_asked_again(
-    store: job.Store, router: router_client.Client, fake: process.Fake, uid: str, server: weather.Weather
+    benches: Benches, server: weather.Weather
 ) -> None:
-    fake.set_script({RESEARCH: [calls(("weather.book", {"city": "Brno"})), report("It is not booked.")]})
+    benches.fake.set_script({RESEARCH: [calls(("weather.book", {"city": "Brno"})), report("It is not booked.")]})
     tools = await offered(server.url)
-    waiting = await asked(workbench.Bench(store, router, workbench.task(uid), *tools), message())
+    waiting = await asked(benches.next(*tools), message())
     server.kill()
-    bench = workbench.Bench(store, router, workbench.task(uid, approvals=[decided(1)]), *tools, attempt=2)
+    bench = benches.next(*tools, approvals=[decided(1)])
     await bench.guard.claim(workbench.NOW)
     await bench.book.decide(waiting.requests[0].step, {}, waiting.requests[0].ordinal)
     assert ended(await bench.work(message())).result == "It is not booked."
-    assert "The server weather does not answer" in heard(fake)[0][1]
-    assert "Nothing was sent" in heard(fake)[0][1]
+    assert "The server weather does not answer" in heard(benches.fake)[0][1]
+    assert "Nothing was sent" in heard(benches.fake)[0][1]
     # It was not begun, so that no person is asked whether it happened.
-    [effect] = [one for one in store.all("orchestrator_ledger") if one["step"] == "r1.d1"]
+    [effect] = [one for one in benches.store.all("orchestrator_ledger") if one["step"] == "r1.d1"]
     assert effect["state"] == "intent"
     assert server.calls == []
 
 
 async def test_a_call_that_was_sent_and_not_answered_may_have_happened(
-    store: job.Store, router: router_client.Client, fake: process.Fake, uid: str, server: weather.Weather
+    benches: Benches, server: weather.Weather
 ) -> None:
-    fake.set_script({RESEARCH: [calls(("weather.book", {"city": weather.LAST})), report("It is booked.")]})
+    benches.fake.set_script({RESEARCH: [calls(("weather.book", {"city": weather.LAST})), report("It is booked.")]})
     tools = await offered(server.url)
-    waiting = await asked(workbench.Bench(store, router, workbench.task(uid), *tools), message())
-    bench = workbench.Bench(store, router, workbench.task(uid, approvals=[decided(1)]), *tools, attempt=2)
+    waiting = await asked(benches.next(*tools), message())
+    bench = benches.next(*tools, approvals=[decided(1)])
     await bench.guard.claim(workbench.NOW)
     await bench.book.decide(waiting.requests[0].step, {}, waiting.requests[0].ordinal)
     unknown = await bench.work(message())
@@ -148,12 +148,12 @@ async def test_a_call_that_was_sent_and_not_answered_may_have_happened(
 
 
 async def test_a_later_round_asks_about_it_and_asks_again_where_it_cannot_be_sent(
-    store: job.Store, router: router_client.Client, fake: process.Fake, uid: str, server: weather.Weather
+    benches: Benches, server: weather.Weather
 ) -> None:
-    fake.set_script({RESEARCH: [calls(("weather.book", {"city": weather.LAST}))]})
+    benches.fake.set_script({RESEARCH: [calls(("weather.book", {"city": weather.LAST}))]})
     tools = await offered(server.url)
-    waiting = await asked(workbench.Bench(store, router, workbench.task(uid), *tools), message())
-    bench = workbench.Bench(store, router, workbench.task(uid, approvals=[decided(1)]), *tools, attempt=2)
+    waiting = await asked(benches.next(*tools), message())
+    bench = benches.next(*tools, approvals=[decided(1)])
     await bench.guard.claim(workbench.NOW)
     await bench.book.decide(waiting.requests[0].step, {}, waiting.requests[0].ordinal)
     assert isinstance(await bench.work(message()), executor.Waiting)
@@ -163,8 +163,7 @@ async def test_a_later_round_asks_about_it_and_asks_again_where_it_cannot_be_sen
 
     async def settled(attempt: int, *decisions: dict[str, Any]) -> acting.Request | None:
         """By the second round, in that attempt."""
-        task = workbench.task(uid, approvals=[decided(1), *decisions])
-        bench = workbench.Bench(store, router, task, *tools, attempt=attempt)
+        bench = benches.next(*tools, approvals=[decided(1), *decisions])
         await bench.guard.claim(workbench.NOW)
         means = bench.means
         made = unsettled.Unsettled(means.book, means.records, means.insistence, workbench.VIEWER, opener)
@@ -179,7 +178,7 @@ async def test_a_later_round_asks_about_it_and_asks_again_where_it_cannot_be_sen
     assert "The server weather does not answer" in again.why
     assert server.calls == [f"book {weather.LAST}"], "it is not repeated"
     assert await settled(5, decided(3, about="r1.d1/2"), decided(4, "Rejected", about="r1.d1/2")) is None
-    [effect] = [one for one in store.all("orchestrator_ledger") if one["step"] == "r1.d1"]
+    [effect] = [one for one in benches.store.all("orchestrator_ledger") if one["step"] == "r1.d1"]
     assert (effect["state"], effect["result"]["skipped"]) == ("done", True)
 
 
@@ -282,10 +281,8 @@ async def test_what_was_done_is_told_whatever_the_server_says_since(changing: Ch
     assert changing.calls == ["book Brno"]
 
 
-async def test_what_may_have_happened_is_done_again_only_as_it_was_shown(
-    changing: Changing, fake: process.Fake, store: job.Store, router: router_client.Client, uid: str
-) -> None:
-    fake.set_script({RESEARCH: [calls(("weather.book", {"city": weather.LAST}))]})
+async def test_what_may_have_happened_is_done_again_only_as_it_was_shown(benches: Benches, changing: Changing) -> None:
+    benches.fake.set_script({RESEARCH: [calls(("weather.book", {"city": weather.LAST}))]})
     await changing.worked(BEFORE)
     unknown = await changing.worked(BEFORE, decided(1), asks=False)
     assert unknown.requests[0].unknown

@@ -21,6 +21,7 @@ from orchestrator_job.delegation import asking, budget, executor, journal, metri
 from orchestrator_job.delegation.tools import port
 from router import client as router_client
 from tests import httpserver
+from tests.fakes.ollama import process
 from tests.orchestrator_job import job
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -269,6 +270,29 @@ class Bench:
             await self.guard.claim(NOW)
         known = provenance.Known.of(self.task, self.task.content or "").more(retrieved)
         return await executor.Executor(self.means, held or standing.Standing(), known, earlier).work(message)
+
+
+class Benches:
+    """The processes that work on one task, one after the other."""
+
+    def __init__(self, store: job.Store, router: router_client.Client, fake: process.Fake, uid: str) -> None:
+        self.store, self.router, self.fake, self.uid = store, router, fake, uid
+        self.attempt = 0
+
+    def next(
+        self,
+        *tools: port.Tool,
+        content: str = "When is the release?",
+        limits: budget.Limits | None = None,
+        specialists: bool = True,
+        left: Callable[[], float] = lambda: math.inf,
+        **fields: Any,
+    ) -> Bench:
+        """The bench of the next process; `fields` are the task's."""
+        self.attempt += 1
+        asked = task(self.uid, content, **fields)
+        settings: dict[str, Any] = {"limits": limits, "specialists": specialists, "left": left}
+        return Bench(self.store, self.router, asked, *tools, attempt=self.attempt, **settings)
 
 
 def task(uid: str, content: str = "When is the release?", **fields: Any) -> memory.TaskMemory:
