@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
-import pymongo
 import pytest
 
 from tests.fakes.ollama import process
@@ -45,13 +42,8 @@ def fake(simulator: process.Fake) -> Iterator[process.Fake]:
 @pytest.fixture
 def store(mongodb_uri: str) -> Iterator[job.Store]:
     """A database of its own, dropped afterwards."""
-    client: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(mongodb_uri, tz_aware=True)
-    name = f"test_job_{uuid.uuid4().hex[:12]}"
-    try:
-        yield job.Store(client, name)
-    finally:
-        client.drop_database(name)
-        client.close()
+    with job.stored(mongodb_uri, "test_job") as stored:
+        yield stored
 
 
 @pytest.fixture

@@ -22,11 +22,13 @@ from kb import api
 from kb import client as kb_client
 from orchestrator_job import consult, memory
 from orchestrator_job.state import State
-from tests import waiting
+from tests import ports, waiting
 from tests.fakes.ollama import process
 from tests.kb.agent import rig
-from tests.orchestrator_job import job, test_real_kb
+from tests.kb.http import program
+from tests.orchestrator_job import job
 from tests.orchestrator_job.desk import Desk
+from tests.orchestrator_job.test_real_kb import settings
 
 pytestmark = pytest.mark.services
 _SECRET = b"k" * 48
@@ -74,12 +76,11 @@ def serving(tmp_path_factory: pytest.TempPathFactory, mongodb_uri: str, simulato
     keys.mkdir()
     (keys / "signing").write_bytes(_SECRET)
     name = f"test_consult_{uuid.uuid4().hex[:12]}"
-    with asyncio.Runner() as runner, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JERVIS_KB_RUN_TOKEN_KEYS", str(keys))
-        patch.setenv("JERVIS_KB_DECISION_MODEL", rig.MODEL)
-        made = test_real_kb._serving(folder, mongodb_uri, name, simulator.url)
+    own = {"JERVIS_KB_RUN_TOKEN_KEYS": str(keys), "JERVIS_KB_DECISION_MODEL": rig.MODEL}
+    with asyncio.Runner() as runner:
+        made = program.running(folder, ports.free(), settings(mongodb_uri, name, simulator.url) | own)
         try:
-            yield runner.run(made.__aenter__())
+            yield runner.run(made.__aenter__()).url
         finally:
             runner.run(made.__aexit__(None, None, None))
             mongo: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(mongodb_uri)

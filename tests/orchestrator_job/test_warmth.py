@@ -62,23 +62,12 @@ def pooled(folder: Path, operator: Operator) -> dict[str, str]:
 
 def test_the_environment_of_the_task_overrides_that_of_the_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    for name, value in {
-        "JERVIS_KB_URL": "http://kb",
-        "JERVIS_ROUTER_URL": "http://router",
-        "JERVIS_MONGODB_URI": "mongodb://m",
-        "JERVIS_MODE": "Foreground",
-        "JERVIS_MAX_STEPS": "7",
-    }.items():
-        monkeypatch.setenv(name, value)
-    task = {
-        "JERVIS_TASK_UID": "u",
-        "JERVIS_TASK_NAME": "mail",
-        "JERVIS_TASK_NAMESPACE": "team",
-        "JERVIS_ATTEMPT": "3",
-        "JERVIS_MODE": "Background",
-        "JERVIS_USE_DELEGATION_GRAPH": "true",
-        "JERVIS_WALL_CLOCK_SECONDS": "90",
-    }
+    pod = {"KB_URL": "http://kb", "ROUTER_URL": "http://router", "MONGODB_URI": "mongodb://m", "MAX_STEPS": "7"}
+    for name, value in {**pod, "MODE": "Foreground"}.items():
+        monkeypatch.setenv(f"JERVIS_{name}", value)
+    own = {"TASK_UID": "u", "TASK_NAME": "mail", "TASK_NAMESPACE": "team", "ATTEMPT": "3", "MODE": "Background"}
+    own |= {"USE_DELEGATION_GRAPH": "true", "WALL_CLOCK_SECONDS": "90"}
+    task = {f"JERVIS_{name}": value for name, value in own.items()}
     settings.adopt({**task, "PATH": "/elsewhere"}, "/var/run/jervis/token")
     made = settings.Settings()
     assert os.environ["PATH"] != "/elsewhere"

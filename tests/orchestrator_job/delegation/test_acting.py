@@ -19,16 +19,12 @@ from orchestrator_job.delegation.tools import calendar, effects, knowledge, port
 from orchestrator_job.delegation.tools.port import Tier
 from tests.orchestrator_job.delegation import workbench
 from tests.orchestrator_job.delegation.test_executor import ended
+from tests.orchestrator_job.delegation.test_runs import decided
 from tests.orchestrator_job.delegation.workbench import Benches, calls, message, report
 
 pytestmark = pytest.mark.services
 EMAIL = "job.agent.Email/v1"
 ASKED = "Send the date to a@example.com."
-
-
-def decided(attempt: int, verdict: str = "Approved", **fields: Any) -> dict[str, Any]:
-    """As the operator writes it into the memory."""
-    return {"requestId": f"run-{attempt}", "attempt": attempt, "verdict": verdict, "author": "ada", **fields}
 
 
 async def asked(bench: workbench.Bench, one: models.DelegationMessage) -> executor.Waiting:
@@ -38,6 +34,13 @@ async def asked(bench: workbench.Bench, one: models.DelegationMessage) -> execut
     [request] = waiting.requests
     await bench.book.decide(request.step, request.entry("key"), request.ordinal)
     return waiting
+
+
+async def approved(bench: workbench.Bench, waiting: executor.Waiting) -> workbench.Bench:
+    """The next process, which has read what a person decided."""
+    await bench.guard.claim(workbench.NOW)
+    await bench.book.decide(waiting.requests[0].step, {}, waiting.requests[0].ordinal)
+    return bench
 
 
 async def test_what_the_user_named_is_done_once(benches: Benches, target: workbench.Target) -> None:
@@ -89,9 +92,7 @@ async def test_an_approved_effect_is_done_with_the_edited_arguments(benches: Ben
     assert request.why == "to ('b@example.com') was named by the model alone."
     assert target.count == {}
     edited = decided(1, arguments='{"to": "c@example.com", "text": "Monday"}')
-    bench = benches.next(tool, content=ASKED, approvals=[edited])
-    await bench.guard.claim(workbench.NOW)
-    await bench.book.decide(request.step, {}, request.ordinal)
+    bench = await approved(benches.next(tool, content=ASKED, approvals=[edited]), waiting)
     assert ended(await bench.work(message("Email"))).success
     assert list(target.done.values()) == [{"to": "c@example.com", "text": "Monday"}]
     given = benches.fake.requests(path="/api/chat")[1]["body"]["messages"][3]["content"]
@@ -103,9 +104,7 @@ async def test_a_rejection_is_the_answer_to_the_call(benches: Benches, target: w
     tool = workbench.Deliver(target.url)
     waiting = await asked(benches.next(tool, content=ASKED), message("Email"))
     no = decided(1, "Rejected", comment="not to them")
-    bench = benches.next(tool, content=ASKED, approvals=[no])
-    await bench.guard.claim(workbench.NOW)
-    await bench.book.decide(waiting.requests[0].step, {}, waiting.requests[0].ordinal)
+    bench = await approved(benches.next(tool, content=ASKED, approvals=[no]), waiting)
     assert ended(await bench.work(message("Email"))).result == "Not sent."
     assert target.count == {}
     assert "rejected this: not to them" in benches.fake.requests(path="/api/chat")[1]["body"]["messages"][3]["content"]

@@ -12,10 +12,9 @@ from orchestrator_job.delegation import budget, executor, made, models, talk
 from orchestrator_job.delegation.tools import port
 from router import client as router_client
 from tests.fakes.ollama import process
-from tests.fakes.ollama.server import generation
 from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation import rounds, workbench
-from tests.orchestrator_job.delegation.workbench import Benches, calls, message, report
+from tests.orchestrator_job.delegation.workbench import Benches, calls, message, parts, report
 
 pytestmark = pytest.mark.services
 RESEARCH, CODING, EMAIL, LEGACY = (f"job.agent.{name}/v1" for name in ("Research", "Coding", "Email", "LegacyAgent"))
@@ -310,12 +309,6 @@ async def test_a_tool_for_results_is_there_where_one_does_not_fit_alone(benches:
     asked = benches.fake.requests(tag=RESEARCH)
     assert [one["function"]["name"] for one in asked[0]["body"]["tools"]] == ["search_knowledge"]
     assert "There is no tool 'read_result'" in asked[1]["body"]["messages"][3]["content"]
-
-
-def parts(text: str) -> list[str]:
-    """What a model answers that is asked on until the whole text is there: each answer ends at its bound."""
-    cut = generation.tokens(text)
-    return ["".join(cut[start:]) for start in range(0, len(cut), 4096)]
 
 
 async def test_what_a_sub_delegation_hands_back_is_read_whole(benches: Benches) -> None:

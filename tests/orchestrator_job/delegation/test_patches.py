@@ -14,7 +14,8 @@ from orchestrator_job import patches
 from tests.fakes.ollama import process
 from tests.orchestrator_job.delegation import cases, office
 from tests.orchestrator_job.delegation.cases import COMMIT, Held, Part, Round, call
-from tests.orchestrator_job.delegation.test_agents_end_to_end import carried_out, clock, database, meters, place
+from tests.orchestrator_job.delegation.office import place
+from tests.orchestrator_job.delegation.test_agents_end_to_end import carried_out, clock, database, meters
 
 __all__ = ["clock", "database", "meters", "place"]
 pytestmark = pytest.mark.services
@@ -34,7 +35,7 @@ async def round_of(place: office.Office, fake: process.Fake, asked: Round, **sai
 
 def stored(place: office.Office, key: str) -> str:
     """An artifact as `kubectl jervis artifacts NAME --get KEY` gives it."""
-    [kept] = place.made.store.all("orchestrator_artifacts", _id=f"{place.task.uid}/{key}")
+    [kept] = place.made.store.all("orchestrator_artifacts", _id=f"{place.desk.task.uid}/{key}")
     return str(json.loads(kept["body"]))
 
 

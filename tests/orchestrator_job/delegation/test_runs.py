@@ -55,7 +55,7 @@ def script(mail: dict[str, Any] = MAIL) -> dict[str, list[Any]]:
 LATER: dict[str, list[Any]] = {LEGAL: [report("It is.")], SYNTHESIS: [job.reply()]}
 
 
-def decided(attempt: int, verdict: str, **fields: Any) -> dict[str, Any]:
+def decided(attempt: int, verdict: str = "Approved", **fields: Any) -> dict[str, Any]:
     """As the operator writes it into the memory once a person has decided."""
     return {"requestId": f"run-{attempt}", "attempt": attempt, "verdict": verdict, "author": "ada", **fields}
 

@@ -8,7 +8,6 @@ import pytest
 
 from crds import pendingtask
 from orchestrator_job.delegation import models, registry
-from tests.orchestrator_job import knowledge
 from tests.orchestrator_job.delegation import rounds, workbench
 from tests.orchestrator_job.delegation.workbench import Benches, Lookup
 
@@ -33,18 +32,10 @@ MAIL = "Subject: Release\n\nDear team,\n\nplease tell us when the release of the
     ids=["one look", "a mail"],
 )
 async def test_a_whole_round(
-    benches: Benches,
-    known: knowledge.Knowledge,
-    content: str,
-    kind: pendingtask.Type,
-    agents: list[str],
-    said: str,
-    source: str,
-    calls: int,
+    nodes: rounds.Nodes, content: str, kind: pendingtask.Type, agents: list[str], said: str, source: str, calls: int
 ) -> None:
-    known.items = []
-    task = workbench.task(benches.uid, content, type=kind, source_urn="email::<eve@example.org>")
-    async with rounds.opened(benches.store, benches.router, known, task) as one:
+    nodes.known.items = []
+    async with nodes.opened(content, type=kind, source_urn="email::<eve@example.org>") as one:
         begun, plan = await one.planned(await one.begun(PLAN))
         assert [each.agent_name for each in plan.delegations] == agents
         outputs: list[Any] = [await one.bench.work(each) for each in plan.delegations]
@@ -54,7 +45,7 @@ async def test_a_whole_round(
     assert source in [each.source for each in items if each.id in given["citations"]]
     assert not given["needsInput"]
     # A question that one look answers costs no more calls of a model than without delegations.
-    assert benches.fake.count(path="/api/chat") == calls
+    assert nodes.calls() == calls
 
 
 async def test_each_agent_works_with_its_own_prompt_and_tools(benches: Benches) -> None:

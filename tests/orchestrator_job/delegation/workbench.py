@@ -22,6 +22,7 @@ from orchestrator_job.delegation.tools import port
 from router import client as router_client
 from tests import httpserver
 from tests.fakes.ollama import process
+from tests.fakes.ollama.server import generation
 from tests.orchestrator_job import job
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -43,6 +44,18 @@ def report(result: str = "The release is on Friday.") -> str:
 def calls(*made: tuple[str, Mapping[str, Any]]) -> dict[str, Any]:
     """A turn of the scripted model that calls tools."""
     return {"toolCalls": [{"name": name, "arguments": dict(arguments)} for name, arguments in made]}
+
+
+def heard(fake: process.Fake, tag: str) -> list[tuple[str, str]]:
+    """The calls of an agent with what they were answered, as its model saw them at the end."""
+    said = fake.requests(tag=tag)[-1]["body"]["messages"]
+    return [(one["tool_name"], one["content"]) for one in said if one["role"] == "tool"]
+
+
+def parts(text: str, window: int = 16_384) -> list[str]:
+    """What a model answers that is asked on until the whole text is there: each answer ends at its bound."""
+    cut = generation.tokens(text)
+    return ["".join(cut[start:]) for start in range(0, len(cut), window // 4)]
 
 
 class Query(port.Arguments):

@@ -14,10 +14,9 @@ import pytest
 from orchestrator_job.delegation import talk
 from orchestrator_job.delegation import wiring as delegation
 from tests import waiting
-from tests.fakes.ollama.server import generation
 from tests.orchestrator_job import job, recording
 from tests.orchestrator_job.delegation.test_runs import FOREIGN, MAIL, SYNTHESIS, decided, planned
-from tests.orchestrator_job.delegation.workbench import calls, report
+from tests.orchestrator_job.delegation.workbench import calls, parts, report
 from tests.orchestrator_job.desk import Desk
 from tests.orchestrator_job.test_standing import rule
 
@@ -65,12 +64,6 @@ def epic(mail: dict[str, Any] = MAIL) -> dict[str, list[Any]]:
 def worked(desk: Desk) -> Desk:
     """A task whose runs have no flag, and may have effects."""
     return desk.reaches_outside()
-
-
-def parts(text: str, window: int = delegation.WINDOW) -> list[str]:
-    """What an agent's model answers that is asked on until the whole text is there: each answer ends at its bound."""
-    pieces = generation.tokens(text)
-    return ["".join(pieces[start:]) for start in range(0, len(pieces), window // 4)]
 
 
 def kept(desk: Desk) -> dict[str, dict[str, Any]]:
@@ -353,7 +346,7 @@ async def test_long_results_are_summarized_for_later_goals_and_stay_whole(worked
         *(calls(("read_step", {"step": "r1.g1", "start": start})) for start in starts),
         calls(("read_step", {"step": "r1.d7"})),
     ]
-    first = parts(report(long))
+    first = parts(report(long), delegation.WINDOW)
     await worked.ends(
         "Answered",
         {

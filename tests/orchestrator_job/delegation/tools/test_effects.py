@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -11,14 +10,9 @@ import pytest
 from controllers.sources import client as sources_client
 from crds import exits, pendingtask, runtoken
 from kb import client as kb_client
-from kb import metrics
-from kb import mongo as kb_mongo
 from orchestrator_job import errors, fence, ledger, mongo, outcome, patience
 from orchestrator_job.delegation.tools import knowledge, outside, port
-from router import client as router_client
 from tests.controllers.notices import smtp
-from tests.kb import clock as clocks
-from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation.tools import parts
 from tests.sources.effects import test_exactly_once, test_serving
 from tests.sources.effects.rig import Rig, running
@@ -61,12 +55,8 @@ class Run:
 
 
 @pytest.fixture
-async def run(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics,
-    database: kb_mongo.Database, store: job.Store,
-) -> AsyncIterator[Run]:  # fmt: skip
-    (tmp_path / "kb").mkdir()
-    async with running() as rig, parts.parts(tmp_path, router, clock, meters, database, store, rig.uid) as made:
+async def run(opening: parts.Opening) -> AsyncIterator[Run]:
+    async with running() as rig, opening(rig.uid) as made:
         rig.world.connect()
         rig.world.rows |= {ISSUES: [{"number": 1, "updated_at": "2026-11-26T11:00:00Z"}], f"{ISSUES}/1/comments": []}
         rig.world.contents = parts.Contents(made.content)
@@ -244,17 +234,13 @@ def test_keys_at_the_sources_process_are_its_own() -> None:
     assert fence.COLLECTION != outside.COLLECTION
 
 
-async def test_a_token_that_is_refused_is_no_answer_to_a_call(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics,
-    database: kb_mongo.Database, store: job.Store,
-) -> None:  # fmt: skip
+async def test_a_token_that_is_refused_is_no_answer_to_a_call(opening: parts.Opening) -> None:
     """The run ends and is resumed with another token: what was approved is done then."""
-    (tmp_path / "kb").mkdir()
 
     def over(claims: runtoken.Claims) -> None:
         raise runtoken.Ended("run 1 of task x is over")
 
-    async with running() as rig, parts.parts(tmp_path, router, clock, meters, database, store, rig.uid) as made:
+    async with running() as rig, opening(rig.uid) as made:
         rig.world.connect()
         async with parts.sourced(made, test_serving.served(rig, []), lives=over):
             run = Run(made, rig)

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from crds import errors
-from kb import api, metrics
+from kb import api
 from kb import client as kb_client
-from kb import mongo as kb_mongo
 from orchestrator_job import ledger
 from orchestrator_job.delegation.tools import bounds, knowledge, port
-from router import client as router_client
-from tests.kb import clock as clocks
 from tests.kb import world
 from tests.kb.ingest import trees
-from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation.tools import parts
 
 pytestmark = pytest.mark.services
 URN = "email::<m1@acme.com>"
-
-
-@pytest.fixture
-async def made(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics,
-    database: kb_mongo.Database, store: job.Store,
-) -> AsyncIterator[parts.Parts]:  # fmt: skip
-    (tmp_path / "kb").mkdir()
-    async with parts.parts(tmp_path, router, clock, meters, database, store) as one:
-        yield one
 
 
 async def settled(made: parts.Parts, tool: port.Tool, **given: object) -> ledger.Receipt:
