@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import signal
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -214,3 +219,100 @@ async def test_a_message_that_comes_while_the_run_works_is_answered_by_it(desk: 
     assert [one["summary"] for one in desk.store.all("session_memory")] == ["The next one is on Monday [2]."]
     assert {str(one["step"]).partition(".")[0] for one in desk.store.all("orchestrator_ledger")} == {"r2"}
     assert desk.fence()["steps"]["r1"]["finalize"]["status"] == "INTERRUPTED"
+
+
+# --- what it waits for, and how it stops ---------------------------------------------------------------------------
+
+
+async def test_the_kernel_asks_whether_the_knowledge_base_is_still_there(desk: Desk) -> None:
+    port = urlsplit(desk.known.url).port
+
+    def timers() -> list[str]:
+        """Column `tr` of /proc/net/tcp of the run's connections to it: 02 while a keepalive timer runs."""
+        rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        return [row[5][:2] for row in rows if row[2].endswith(f":{port:04X}") and row[3] == "01"]
+
+    desk.fake.set_script({job.TAG: [job.reply()]})
+    desk.known.answers.clear()
+    running = asyncio.create_task(desk.task.run())
+    try:
+        async with asyncio.timeout(waiting.PATIENCE):
+            await waiting.eventually(lambda: bool(desk.known.asked))
+            await waiting.eventually(lambda: bool(timers()) and set(timers()) == {"02"})
+    finally:
+        desk.known.answers.set()
+    assert (await running).message["exitReason"] == "Answered"
+
+
+async def test_the_model_may_finish_and_is_not_asked_again(desk: Desk) -> None:
+    desk.fake.set_faults([{"match": {"tag": job.TAG}, "nth": 1, "stall": {"afterBytes": 0, "gate": "finish"}}])
+    desk.fake.set_script({job.TAG: [job.reply()]})
+    running = desk.task.start(JERVIS_DRAIN_GRACE_SECONDS="60")
+    await waiting.eventually(lambda: desk.calls() == 1)
+    running.process.send_signal(signal.SIGTERM)
+    await running.logged("draining")
+    desk.fake.open_gate("finish")
+    drained = await desk.task.end(running)
+    assert (drained.status, drained.message["exitReason"]) == (42, "Drained")
+    assert desk.store.all("task_results") == []
+    await desk.ends("Answered")
+    assert desk.calls() == 1
+    assert len(desk.known.asked) == 1
+
+
+async def test_after_the_grace_period_the_call_is_hung_up(desk: Desk) -> None:
+    await desk.stops([job.STALL, job.reply()])
+    await desk.ends("Answered")
+    assert desk.calls() == 2
+
+
+async def test_a_stop_before_anything_is_imported(desk: Desk) -> None:
+    running = desk.task.start_from_nothing()
+    # The handler is the first thing that the root does; the environment is read long after it.
+    await waiting.eventually(lambda: _catches(running.process.pid, signal.SIGTERM))
+    running.process.send_signal(signal.SIGTERM)
+    drained = await desk.task.end(running)
+    assert (drained.status, drained.message["exitReason"]) == (42, "Drained")
+    assert desk.store.all("task_results") == []
+
+
+async def test_a_drain_while_mongodb_is_away(desk: Desk) -> None:
+    running = desk.task.start(JERVIS_MONGODB_URI="mongodb://127.0.0.1:9", JERVIS_DRAIN_GRACE_SECONDS="0.2")
+    await running.logged("waiting")
+    running.process.send_signal(signal.SIGTERM)
+    assert (await desk.task.end(running)).message["exitReason"] == "Drained"
+
+
+def _catches(pid: int, number: signal.Signals) -> bool:
+    """Whether the process has a handler for the signal: proc(5), SigCgt."""
+    status = Path(f"/proc/{pid}/status").read_bytes()
+    [mask] = [line.split()[1] for line in status.splitlines() if line.startswith(b"SigCgt")]
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
+# --- what its log does not have -------------------------------------------------------------------------------------
+
+SAID = ("quetzal-question", "quetzal-evidence", "quetzal-answer", "quetzal-wrong", "quetzal-context", "quetzal-asked")
+SECRET = "canary-run-token"
+
+
+async def test_neither_content_nor_secrets(desk: Desk) -> None:
+    question, evidence, answer, wrong, context, asked = SAID
+    token = desk.task.folder / "run-token"
+    token.write_text(SECRET)
+    doors = {"JERVIS_LOG_LEVEL": "debug", "JERVIS_RUN_TOKEN_FILE": str(token)}
+    desk.known.items = [knowledge.hit(f"The release is {evidence}.")]
+    answered = job.reply(answer=f"On {answer} [1].")
+    needs = job.reply(needsInput=True, answer="", citations=[], questions=[f"Which {asked}?"])
+    logs: list[str] = []
+    no_json = f"no JSON {wrong}"
+    scripts: list[list[Any]] = [[answered], [no_json, answered], [no_json] * 5, [needs]]
+    for replies in scripts:
+        one = desk.another()
+        ended = await one.run(replies, content=f"When is {question}?", contextSummary=f"A {context}.", **doors)
+        logs += [str(line) for line in ended.lines]
+    desk.known.refusals = [(422, {"code": "invalid", "message": "the query is wrong", "field": "query"})]
+    ended = await desk.run(**doors)
+    logs += [str(line) for line in ended.lines]
+    assert len([line for line in logs if "exit_reason" in line]) == 5
+    assert [line for line in logs if any(text in line for text in (*SAID, SECRET))] == []

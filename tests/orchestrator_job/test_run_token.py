@@ -45,31 +45,33 @@ def _settings(folder: Path) -> dict[str, str]:
     return {"run_token_keys": str(keys), "tokens_file": str(tokens)}
 
 
+async def _run(desk: Desk, folder: Path, token: str) -> job.Ended:
+    """With that token, before a router that lets in nobody without one."""
+    (folder / "token").write_text(token)
+    async with routers.running(folder, [routers.spec("gpu", desk.fake.url)], **_settings(folder)) as router:
+        return await desk.run([job.reply()], JERVIS_ROUTER_URL=router.url, JERVIS_RUN_TOKEN_FILE=str(folder / "token"))
+
+
 async def test_the_run_token_alone_opens_both(desk: Desk, tmp_path: Path) -> None:
-    desk.fake.set_script({job.TAG: [job.reply()]})
-    token = tmp_path / "token"
-    token.write_text(_signed(desk.task) + "\n")
-    async with routers.running(tmp_path, [routers.spec("gpu", desk.fake.url)], **_settings(tmp_path)) as router:
-        ended = await desk.run(JERVIS_ROUTER_URL=router.url, JERVIS_RUN_TOKEN_FILE=str(token))
+    token = _signed(desk.task)
+    ended = await _run(desk, tmp_path, token + "\n")
     assert ended.status == 0, ended.lines
     assert len(desk.known.tokens) >= 3
-    assert set(desk.known.tokens) == {f"Bearer {token.read_text().strip()}"}
+    assert set(desk.known.tokens) == {f"Bearer {token.strip()}"}
 
 
 @pytest.mark.parametrize("service", ["router", "kb"])
 async def test_a_token_that_is_not_accepted_ends_the_run_to_be_resumed_with_another(
     desk: Desk, tmp_path: Path, service: str
 ) -> None:
-    token = tmp_path / "token"
-    token.write_text(_signed(desk.task, age=timedelta(hours=2)))
+    token = _signed(desk.task, age=timedelta(hours=2))
     if service == "kb":
         desk.known.refusals = [(401, {"code": "unauthorized", "message": "the run token expired"})]
-    async with routers.running(tmp_path, [routers.spec("gpu", desk.fake.url)], **_settings(tmp_path)) as router:
-        ended = await desk.run(JERVIS_ROUTER_URL=router.url, JERVIS_RUN_TOKEN_FILE=str(token))
+    ended = await _run(desk, tmp_path, token)
     assert (ended.status, ended.message["exitReason"], ended.message["unavailable"]) == (1, "Unavailable", service)
     assert "run token expired" in ended.message["summary"]
     assert "next run gets a new one" in ended.message["summary"]
-    assert token.read_text() not in str(ended.lines)
+    assert token not in str(ended.lines)
 
 
 async def test_a_token_that_is_not_there_yet_is_waited_for(desk: Desk, tmp_path: Path) -> None:
