@@ -21,7 +21,8 @@ Script = Mapping[str, Sequence[Any]] | Sequence[Any]
 
 class Desk:
     """`outside` is where effects happen. Settings of `run` and `ends` in capitals are of the run's environment, all
-    others are fields of the task's memory, which stay as they are until they are given again."""
+    others are fields of the task's memory, which stay as they are until they are given again; but `attempt` is which
+    attempt it is, where it is not the next one."""
 
     def __init__(
         self,
@@ -72,27 +73,27 @@ class Desk:
         self._fields |= fields
         self.store.remember(self.task.memory(**self._fields))
 
-    async def run(self, script: Script | None = None, *, attempt: int | None = None, **settings: Any) -> job.Ended:
+    async def run(self, script: Script | None = None, /, **settings: Any) -> job.Ended:
         """The next attempt, or that one, to its end."""
+        self.attempt = settings.pop("attempt", self.attempt + 1)
         environment = {name: value for name, value in settings.items() if name.isupper()}
         fields = {name: value for name, value in settings.items() if name not in environment}
         self._begin(script, **fields)
-        self.attempt = attempt or self.attempt + 1
         return await self.task.run(self.attempt, **environment)
 
-    async def ends(self, reason: str, script: Script | None = None, **settings: Any) -> job.Ended:
+    async def ends(self, reason: str, script: Script | None = None, /, **settings: Any) -> job.Ended:
         """The same, where the run ends for this reason."""
         ended = await self.run(script, **settings)
         assert (ended.message.get("exitReason"), ended.status) == (reason, _STATUS.get(reason, 1)), ended
         return ended
 
-    async def writes(self, reason: str, script: Script | None = None, **settings: Any) -> Counter[str]:
+    async def writes(self, reason: str, script: Script | None = None, /, **settings: Any) -> Counter[str]:
         """How many changes of each collection the next attempt makes, which ends for this reason."""
         async with mongowire.proxying(self.task.environment["JERVIS_MONGODB_URI"]) as proxy:
             await self.ends(reason, script, JERVIS_MONGODB_URI=proxy.url, **settings)
         return proxy.writes
 
-    async def dies(self, script: Script, **fields: Any) -> None:
+    async def dies(self, script: Script, /, **fields: Any) -> None:
         """Run, and die while the model that answers reads its prompt; the next attempt is the same one."""
         self._begin(script, **fields)
         running = self.task.start()
@@ -100,11 +101,11 @@ class Desk:
         running.process.kill()
         assert (await self.task.end(running)).status == -9
 
-    async def stops(self, script: Script, *, tag: str = job.TAG, **environment: str) -> job.Ended:
+    async def stops(self, script: Script, /, *, tag: str = job.TAG, **environment: str) -> job.Ended:
         """Run, and be asked to stop while a model reads a prompt of that tag, which the run does not wait for; the next
         attempt is the same one."""
         self._begin(script)
-        running = self.task.start(**{"JERVIS_DRAIN_GRACE_SECONDS": "0.2", **environment})
+        running = self.task.start(1, **{"JERVIS_DRAIN_GRACE_SECONDS": "0.2", **environment})
         await job.reached(self.fake, tag)
         running.process.terminate()
         drained = await self.task.end(running)

@@ -34,7 +34,8 @@ async def planned(
     nodes: rounds.Nodes, answers: Sequence[Any] = (CHOICE,), *items: pack.Item, **settings: Any
 ) -> tuple[state.State, models.ExecutionPlan]:
     """The state and the plan for the mail, unless the task is another one."""
-    return await nodes.planned(answers, *items, **{"content": MAIL, "type": pendingtask.Type.EMAIL, **settings})
+    mail: dict[str, Any] = {"content": MAIL, "type": pendingtask.Type.EMAIL}
+    return await nodes.planned(answers, *items, **(mail | settings))
 
 
 async def test_the_model_chooses_agents_and_the_order_follows_from_what_depends_on_what(nodes: rounds.Nodes) -> None:

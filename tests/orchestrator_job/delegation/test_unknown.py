@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ class Killing(dict[str, dict[str, Any]]):
             self._running.process.kill()
 
 
-async def killed(desk: Desk, script: dict[str, list[Any]], content: str = ORDER, effects: int = 1) -> None:
+async def killed(desk: Desk, script: Mapping[str, Sequence[Any]], content: str = ORDER, effects: int = 1) -> None:
     """Run, and die when so many effects have happened."""
     desk.fake.set_script(script)
     desk.remember(content=content)
@@ -89,7 +90,7 @@ async def test_of_two_effects_side_by_side_the_one_that_was_shown_is_done_again(
     assert sorted(one["subject"] for one in desk.outside.arguments.values()) == ["a", "a", "b", "b"]
 
 
-NEWS = {"content": ORDER, "messages": [{"id": "m1", "text": "Please be quick."}]}
+NEWS: dict[str, Any] = {"content": ORDER, "messages": [{"id": "m1", "text": "Please be quick."}]}
 DONE_ALREADY = '<context about="what this task has done already; do not do it again">'
 
 

@@ -14,7 +14,6 @@ from typing import Any
 import httpx
 import prometheus_client
 
-from controllers.sources import client as sources_client
 from controllers.sources import limits
 from controllers.sources import metrics as sources_metrics
 from controllers.sources.git import clone, command, reading
@@ -172,9 +171,13 @@ async def called(tools: box.Toolbox, name: str, ordinal: int = 1, /, **given: ob
     return await tool.read(port.parse(tool, given), place(ordinal))
 
 
+def acting(tools: box.Toolbox, name: str) -> port.Acting:
+    """A tool with effects."""
+    tool = tools.tools[name]
+    assert isinstance(tool, port.Acting), name
+    return tool
+
+
 def place(ordinal: int = 1) -> port.Place:
     """Of a call."""
     return port.Place(SCOPE, "r1.d1", ordinal, 1, "en")
-
-
-__all__ = ["NOW", "SCOPE", "Contents", "Parts", "called", "parts", "place", "sourced", "sources_client"]

@@ -36,8 +36,7 @@ class Run:
     async def does(self, name: str, given: dict[str, Any], ordinal: int = 1, **settings: Any) -> ledger.Receipt:
         """Have the call settled by another process of the run."""
         tools, guard = await self.made.box(**settings)
-        tool = tools.tools[name]
-        assert isinstance(tool, port.Acting)
+        tool = parts.acting(tools, name)
         database = mongo.Database(self.made.store.client, self.made.store.name, patience.Patience(5))
         self._book = book = ledger.Ledger(database, guard, lambda: parts.NOW, self.decisions)
         parsed = port.parse(tool, given)
@@ -163,8 +162,7 @@ async def test_an_invitation_is_the_mail_with_its_event(run: Run) -> None:
 
 async def test_aims_are_complete_and_allow_lists_come_before_persons(run: Run) -> None:
     tools, _ = await run.made.box()
-    mail = tools.tools["send_mail"]
-    assert isinstance(mail, port.Acting)
+    mail = parts.acting(tools, "send_mail")
     parsed = port.parse(mail, MAIL)
     assert dict(mail.aims(parsed)) == {
         "connection": "mail", "to.0": "ann@acme.example", "cc.0": "bob@acme.example", "bcc.0": "eve@acme.example",
@@ -187,19 +185,16 @@ async def test_aims_are_complete_and_allow_lists_come_before_persons(run: Run) -
         ("edit_page", {"page": "4712", "text": "T"}),
     ]
     for name, given in refused:
-        tool = tools.tools[name]
-        assert isinstance(tool, port.Acting)
+        tool = parts.acting(tools, name)
         for call in (tool.aims, lambda one, tool=tool: tool.effect(one, parts.place())):
             with pytest.raises(port.Misused, match="settings allow"):
                 call(port.parse(tool, given))
-    issue = tools.tools["add_comment"]
-    assert isinstance(issue, port.Acting)
+    issue = parts.acting(tools, "add_comment")
     own = port.parse(issue, {"issue": "7", "text": "T", "repository": "o/r"})
     assert dict(issue.aims(own)) == {"repository": "o/r", "issue": "7"}
     run.made.rules = "enforce: never-say account number"
     tools, _ = await run.made.box()
-    said = tools.tools["add_comment"]
-    assert isinstance(said, port.Acting)
+    said = parts.acting(tools, "add_comment")
     with pytest.raises(port.Misused, match="forbids to say"):
         said.aims(port.parse(said, {"connection": "tracker", "issue": "1", "text": "The Account\n number is 7"}))
     with pytest.raises(port.Misused, match="name the Connection"):

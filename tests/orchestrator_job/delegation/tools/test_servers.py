@@ -27,8 +27,7 @@ async def test_listed_tools_are_offered_by_their_servers_schema_and_called(made:
     url = f"{made.kb_url}/mcp?{QUERY}"
     tools, _ = await made.box(mcp_servers=[server(url)])
     assert {"wiki.ask", "wiki.store"} <= set(tools.tools)
-    store = tools.tools["wiki.store"]
-    assert isinstance(store, port.Acting)
+    store = parts.acting(tools, "wiki.store")
     assert not isinstance(store, port.Reading)
     offered = port.offered(store)["function"]
     assert {"subject", "content"} <= set(offered["parameters"]["properties"])

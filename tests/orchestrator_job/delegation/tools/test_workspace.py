@@ -179,8 +179,7 @@ async def test_a_commit_is_pushed_after_its_diff_was_shown(place: Place) -> None
     await parts.called(tools, "edit_file", 2, path="src/area.py", old="w + h", new="w * h")
     commit = (await parts.called(tools, "commit_changes", 3, message="Multiply")).data["commit"]
     tools, guard = await place.made.box(git_connection="code", push_branches=["code/jervis/*"])
-    push = tools.tools["push_branch"]
-    assert isinstance(push, port.Acting)
+    push = parts.acting(tools, "push_branch")
     given = port.parse(push, {"branch": "jervis/area", "commit": commit})
     # The diff is there before the clone is.
     assert "+    return w * h" in push.shown(given)
