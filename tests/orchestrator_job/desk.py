@@ -31,11 +31,12 @@ class Desk:
         fake: process.Fake,
         known: knowledge.Knowledge,
         outside: sources.Sources,
-        tasks: Sequence[job.Job] = (),
+        tasks: list[job.Job] | None = None,
     ) -> None:
         self.task, self.store, self.fake, self.known, self.outside = task, store, fake, known, outside
         self.attempt = 0
-        self._tasks = [*tasks, task]
+        self._tasks = [] if tasks is None else tasks
+        self._tasks.append(task)
         self._fields: dict[str, Any] = {}
 
     def another(self) -> Desk:
