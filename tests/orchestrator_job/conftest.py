@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
-import pymongo
 import pytest
 
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge
+from tests.orchestrator_job.delegation import sources
+from tests.orchestrator_job.desk import Desk
 
 
 @pytest.fixture(scope="session")
@@ -43,13 +42,8 @@ def fake(simulator: process.Fake) -> Iterator[process.Fake]:
 @pytest.fixture
 def store(mongodb_uri: str) -> Iterator[job.Store]:
     """A database of its own, dropped afterwards."""
-    client: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(mongodb_uri, tz_aware=True)
-    name = f"test_job_{uuid.uuid4().hex[:12]}"
-    try:
-        yield job.Store(client, name)
-    finally:
-        client.drop_database(name)
-        client.close()
+    with job.stored(mongodb_uri, "test_job") as stored:
+        yield stored
 
 
 @pytest.fixture
@@ -65,3 +59,18 @@ def task(tmp_path: Path, mongodb_uri: str, store: job.Store, known: knowledge.Kn
     made = job.Job(tmp_path, mongodb_uri, store.name, known.url, fake.url)
     store.remember(made.memory())
     return made
+
+
+@pytest.fixture
+async def outside() -> AsyncIterator[sources.Sources]:
+    """Where effects happen."""
+    async with sources.serving() as serving:
+        yield serving
+
+
+@pytest.fixture
+def desk(
+    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge, outside: sources.Sources
+) -> Desk:
+    """The same task with all that its runs talk to."""
+    return Desk(task, store, fake, known, outside)

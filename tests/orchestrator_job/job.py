@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from tests.orchestrator_job import mongowire
 _ROOT = Path(__file__).resolve().parents[2]
 MODEL = "qwen3-coder:30b"
 TAG = "job.respond/v1"
+STALL = {"fault": {"stall": {"afterBytes": 0}}}
+"""In the place of an answer of a model: it never comes."""
 FEW_SECONDS = "3"
 """JERVIS_UNAVAILABLE_SECONDS of a run whose services stay away: more than the 2 s after which MongoDB's driver finds no
 server, so that a call to MongoDB is tried again on a machine that stands still."""
@@ -188,6 +191,18 @@ class Store:
     def all(self, collection: str, **query: Any) -> list[dict[str, Any]]:
         """Every document that matches."""
         return list(self.database[collection].find(query))
+
+
+@contextlib.contextmanager
+def stored(mongodb_uri: str, name: str) -> Iterator[Store]:
+    """A database of its own, dropped afterwards."""
+    client: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(mongodb_uri, tz_aware=True)
+    database = f"{name}_{uuid.uuid4().hex[:12]}"
+    try:
+        yield Store(client, database)
+    finally:
+        client.drop_database(database)
+        client.close()
 
 
 async def reached(fake: process.Fake, tag: str = TAG) -> None:

@@ -85,22 +85,6 @@ class Knowledge:
         edge = api.Related(source="person::eve", type="owns", target="product::till")
         return web.json_response(text=api.TraverseReply(nodes=[], edges=[edge]).model_dump_json(by_alias=True))
 
-    async def in_force(self, request: web.Request) -> web.Response:
-        """GET /api/v1/rules"""
-        return await self._loaded(request, api.Rules(rules=self.rules))
-
-    async def context(self, request: web.Request) -> web.Response:
-        """GET /api/v1/user-context"""
-        return await self._loaded(request, self.user)
-
-    async def recent(self, request: web.Request) -> web.Response:
-        """GET /api/v1/memory/session"""
-        return await self._loaded(request, api.Session(entries=self.session))
-
-    async def ways(self, request: web.Request) -> web.Response:
-        """GET /api/v1/memory/procedural"""
-        return await self._loaded(request, api.Procedures(procedures=self.procedures))
-
     async def save_way(self, request: web.Request) -> web.Response:
         """PUT /api/v1/memory/procedural"""
         self.saved.append(await request.json())
@@ -126,8 +110,15 @@ class Knowledge:
         )  # fmt: skip
         return web.json_response(text=made.model_dump_json(by_alias=True))
 
-    async def _loaded(self, request: web.Request, reply: api.Reply) -> web.Response:
+    async def load(self, request: web.Request) -> web.Response:
+        """GET /api/v1/rules, /api/v1/user-context, /api/v1/memory/session, /api/v1/memory/procedural"""
         name = request.path.rpartition("/")[2]
+        replies = {
+            "rules": api.Rules(rules=self.rules),
+            "user-context": self.user,
+            "session": api.Session(entries=self.session),
+            "procedural": api.Procedures(procedures=self.procedures),
+        }
         self.loaded.append((name, dict(request.query)))
         if name in self.together:
             async with self._asked_for:
@@ -136,7 +127,7 @@ class Knowledge:
         if name in self.absent:
             problem = {"error": {"code": "absent", "message": "absent"}}
             return web.json_response(problem, status=self.absent[name], headers={"Retry-After": "0"})
-        return web.json_response(text=reply.model_dump_json(by_alias=True))
+        return web.json_response(text=replies[name].model_dump_json(by_alias=True))
 
     async def content(self, request: web.Request) -> web.Response:
         """GET /api/v1/content/{key}"""
@@ -164,10 +155,8 @@ async def serving() -> AsyncIterator[Knowledge]:
     app = web.Application(middlewares=[record])
     app.router.add_post("/api/v1/retrieve", knowledge.retrieve)
     app.router.add_post("/api/v1/graph/traverse", knowledge.traverse)
-    app.router.add_get("/api/v1/rules", knowledge.in_force)
-    app.router.add_get("/api/v1/user-context", knowledge.context)
-    app.router.add_get("/api/v1/memory/session", knowledge.recent)
-    app.router.add_get("/api/v1/memory/procedural", knowledge.ways)
+    for path in ("rules", "user-context", "memory/session", "memory/procedural"):
+        app.router.add_get(f"/api/v1/{path}", knowledge.load)
     app.router.add_put("/api/v1/memory/procedural", knowledge.save_way)
     app.router.add_post("/api/v1/memory/procedural/uses", knowledge.use_way)
     app.router.add_post("/api/v1/store", knowledge.store)

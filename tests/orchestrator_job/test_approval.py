@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge
+from tests.orchestrator_job.desk import Desk
 from tests.orchestrator_job.test_standing import rule
 
 pytestmark = pytest.mark.services
@@ -26,100 +26,76 @@ def decided(attempt: int, verdict: str, comment: str = "") -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("guarded")
-async def test_an_approved_answer_is_given(task: job.Job, store: job.Store, fake: process.Fake) -> None:
-    fake.set_script({job.TAG: [job.reply()]})
-    asked = await task.run()
-    assert (asked.status, asked.message["exitReason"]) == (0, "NeedsApproval")
+async def test_an_approved_answer_is_given(desk: Desk) -> None:
+    asked = await desk.ends("NeedsApproval", [job.reply()])
     assert asked.message["summary"].endswith("before this answer is given: On Friday [1].")
     assert asked.message["remedy"] == "Approve it to give the answer, reject it to withhold it."
-    assert asked.message["ref"]["key"] == task.uid
-    [proposed] = store.all("task_results")
+    assert asked.message["ref"]["key"] == desk.task.uid
+    proposed = desk.result()
     assert (proposed["exitReason"], proposed["answer"], proposed["attempt"]) == ("NeedsApproval", "On Friday [1].", 1)
-    assert store.all("session_memory") == []
+    assert desk.store.all("session_memory") == []
 
-    store.remember(task.memory(approvals=[decided(1, "Approved")]))
-    ended = await task.run(attempt=2)
-    assert (ended.status, ended.message["exitReason"]) == (0, "Answered")
+    ended = await desk.ends("Answered", approvals=[decided(1, "Approved")])
     assert ended.message["summary"] == "On Friday [1]."
-    [result] = store.all("task_results")
+    result = desk.result()
     assert (result["exitReason"], result["attempt"], result["round"]) == ("Answered", 2, 1)
     assert result["approval"]["author"] == "ada"
     # The very answer that was approved: the model was not asked again.
-    assert fake.count(path="/api/chat") == 1
-    assert len(store.all("session_memory")) == 1
+    assert desk.calls() == 1
+    assert len(desk.store.all("session_memory")) == 1
 
 
 @pytest.mark.usefixtures("guarded")
-async def test_a_rejected_answer_is_withheld(task: job.Job, store: job.Store, fake: process.Fake) -> None:
-    fake.set_script({job.TAG: [job.reply()]})
-    await task.run()
-    store.remember(task.memory(approvals=[decided(1, "Rejected", "too early")]))
-    ended = await task.run(attempt=2)
-    assert (ended.status, ended.message["exitReason"]) == (0, "Rejected")
+async def test_a_rejected_answer_is_withheld(desk: Desk) -> None:
+    await desk.run([job.reply()])
+    ended = await desk.ends("Rejected", approvals=[decided(1, "Rejected", "too early")])
     assert ended.message["summary"] == "The answer is withheld. Rejected by ada: too early"
-    [result] = store.all("task_results")
+    result = desk.result()
     assert (result["exitReason"], result["answer"], result["citations"]) == ("Rejected", "", [])
     assert result["stepResults"] == []
-    [session] = store.all("session_memory")
+    [session] = desk.store.all("session_memory")
     assert "Friday" not in session["summary"]
 
 
 @pytest.mark.usefixtures("guarded")
-async def test_without_a_decision_on_its_own_request_it_asks_again(
-    task: job.Job, store: job.Store, fake: process.Fake
-) -> None:
-    fake.set_script({job.TAG: [job.reply()]})
+async def test_without_a_decision_on_its_own_request_it_asks_again(desk: Desk) -> None:
     # Decided before anything was asked, as an approval in a manifest is.
-    store.remember(task.memory(approvals=[decided(0, "Approved")], approval={"verdict": "Approved"}))
-    assert (await task.run()).message["exitReason"] == "NeedsApproval"
-    again = await task.run(attempt=2)
-    assert again.message["exitReason"] == "NeedsApproval"
-    assert [one["attempt"] for one in store.all("task_results")] == [2]
+    early = {"approvals": [decided(0, "Approved")], "approval": {"verdict": "Approved"}}
+    await desk.ends("NeedsApproval", [job.reply()], **early)
+    await desk.ends("NeedsApproval")
+    assert [one["attempt"] for one in desk.store.all("task_results")] == [2]
     # The first request is not the open one any more.
-    store.remember(task.memory(approvals=[decided(1, "Approved")]))
-    assert (await task.run(attempt=3)).message["exitReason"] == "NeedsApproval"
-    store.remember(task.memory(approvals=[decided(1, "Rejected"), decided(3, "Approved")]))
-    assert (await task.run(attempt=4)).message["exitReason"] == "Answered"
-    assert fake.count(path="/api/chat") == 1
+    await desk.ends("NeedsApproval", approvals=[decided(1, "Approved")], approval=None)
+    await desk.ends("Answered", approvals=[decided(1, "Rejected"), decided(3, "Approved")])
+    assert desk.calls() == 1
 
 
 @pytest.mark.usefixtures("guarded")
-async def test_another_answer_needs_another_approval(task: job.Job, store: job.Store, fake: process.Fake) -> None:
-    fake.set_script({job.TAG: [job.reply(), job.reply(answer="On Monday [1].")]})
-    await task.run()
+async def test_another_answer_needs_another_approval(desk: Desk) -> None:
+    await desk.run([job.reply(), job.reply(answer="On Monday [1].")])
     said = [{"id": "m1", "text": "It was moved."}]
-    store.remember(task.memory(messages=said, approvals=[decided(1, "Approved")]))
-    second = await task.run(attempt=2)
-    assert second.message["exitReason"] == "NeedsApproval"
+    second = await desk.ends("NeedsApproval", messages=said, approvals=[decided(1, "Approved")])
     assert "On Monday" in second.message["summary"]
-    store.remember(task.memory(messages=said, approvals=[decided(1, "Approved"), decided(2, "Approved")]))
-    assert (await task.run(attempt=3)).message["summary"] == "On Monday [1]."
+    third = await desk.run(approvals=[decided(1, "Approved"), decided(2, "Approved")])
+    assert third.message["summary"] == "On Monday [1]."
 
 
 @pytest.mark.usefixtures("guarded")
-async def test_a_question_back_needs_no_approval(task: job.Job, fake: process.Fake) -> None:
-    fake.set_script({job.TAG: [job.reply(answer="", citations=[], needsInput=True, questions=["Which router?"])]})
-    assert (await task.run()).message["exitReason"] == "NeedsInput"
+async def test_a_question_back_needs_no_approval(desk: Desk) -> None:
+    await desk.ends("NeedsInput", [job.reply(answer="", citations=[], needsInput=True, questions=["Which router?"])])
 
 
-async def test_a_run_without_such_a_rule_reads_past_decisions_and_answers(
-    task: job.Job, store: job.Store, fake: process.Fake
-) -> None:
-    fake.set_script({job.TAG: [job.reply()]})
-    store.remember(task.memory(approvals=[decided(1, "Rejected")]))
-    assert (await task.run(attempt=2)).message["exitReason"] == "Answered"
+async def test_a_run_without_such_a_rule_reads_past_decisions_and_answers(desk: Desk) -> None:
+    await desk.ends("Answered", [job.reply()], approvals=[decided(1, "Rejected")], attempt=2)
 
 
 @pytest.mark.usefixtures("guarded")
-async def test_a_thread_that_is_gone_does_not_begin_anew(task: job.Job, store: job.Store, fake: process.Fake) -> None:
+async def test_a_thread_that_is_gone_does_not_begin_anew(desk: Desk) -> None:
     """The answer that was approved is in no checkpoint any more: another one must not be given in its place."""
-    fake.set_script({job.TAG: [job.reply(), job.reply(answer="On Saturday [1].")]})
-    await task.run()
+    await desk.run([job.reply(), job.reply(answer="On Saturday [1].")])
     for name in ("orchestrator_checkpoints", "orchestrator_checkpoint_writes"):
-        store.database[name].delete_many({})
-    store.remember(task.memory(approvals=[decided(1, "Approved")]))
-    ended = await task.run(attempt=2)
-    assert (ended.status, ended.message["exitReason"]) == (1, "Error")
+        desk.store.database[name].delete_many({})
+    ended = await desk.ends("Error", approvals=[decided(1, "Approved")])
     assert "its ledger has reached round 1" in ended.message["summary"]
     assert "orchestrator_checkpoints" in ended.message["remedy"]
-    assert fake.count(path="/api/chat") == 1
+    assert desk.calls() == 1

@@ -22,10 +22,13 @@ from kb import api
 from kb import client as kb_client
 from orchestrator_job import consult, memory
 from orchestrator_job.state import State
-from tests import waiting
+from tests import ports, waiting
 from tests.fakes.ollama import process
 from tests.kb.agent import rig
-from tests.orchestrator_job import job, test_real_kb
+from tests.kb.http import program
+from tests.orchestrator_job import job
+from tests.orchestrator_job.desk import Desk
+from tests.orchestrator_job.test_real_kb import settings
 
 pytestmark = pytest.mark.services
 _SECRET = b"k" * 48
@@ -44,35 +47,25 @@ class Place:
 
     kb: kb_client.Client
     owner: scope.Scope
-    task: job.Job
-    store: job.Store
+    desk: Desk
     token: Path
 
     def signed(self, where: scope.Scope) -> None:
         run = runtoken.Run(
-            task_uid=self.task.uid, namespace="jervis", attempt=1, scope=where, mode=Mode.FOREGROUND,
+            task_uid=self.desk.task.uid, namespace="jervis", attempt=1, scope=where, mode=Mode.FOREGROUND,
             ceiling=Priority.P1,
         )  # fmt: skip
         keys = runtoken.ring([_SECRET])
         self.token.write_text(runtoken.Signer(lambda: keys, lambda: datetime.now(UTC)).sign(run, timedelta(hours=1)))
 
     def asks(self, content: str = "What is the operating voltage?", **more: Any) -> None:
-        memory = self.task.memory(scope=self.owner.model_dump(by_alias=True), content=content, **more)
-        self.store.remember(memory)
+        self.desk.remember(scope=self.owner.model_dump(by_alias=True), content=content, **more)
 
     async def rule(self, content: str) -> None:
         draft = api.RuleDraft(
             scope=self.owner, rule_key="r", rule_type=api.RuleType.CUSTOM, rule_content=content, created_by="jana"
         )
         await self.kb.rules.put(draft)
-
-    def result(self) -> dict[str, Any]:
-        [found] = self.store.all("task_results", _id=self.task.uid)
-        return found
-
-    def fence(self) -> dict[str, Any]:
-        [found] = self.store.all("orchestrator_fences", _id=self.task.uid)
-        return found
 
 
 @pytest.fixture(scope="module")
@@ -83,12 +76,11 @@ def serving(tmp_path_factory: pytest.TempPathFactory, mongodb_uri: str, simulato
     keys.mkdir()
     (keys / "signing").write_bytes(_SECRET)
     name = f"test_consult_{uuid.uuid4().hex[:12]}"
-    with asyncio.Runner() as runner, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JERVIS_KB_RUN_TOKEN_KEYS", str(keys))
-        patch.setenv("JERVIS_KB_DECISION_MODEL", rig.MODEL)
-        made = test_real_kb._serving(folder, mongodb_uri, name, simulator.url)
+    own = {"JERVIS_KB_RUN_TOKEN_KEYS": str(keys), "JERVIS_KB_DECISION_MODEL": rig.MODEL}
+    with asyncio.Runner() as runner:
+        made = program.running(folder, ports.free(), settings(mongodb_uri, name, simulator.url) | own)
         try:
-            yield runner.run(made.__aenter__())
+            yield runner.run(made.__aenter__()).url
         finally:
             runner.run(made.__aexit__(None, None, None))
             mongo: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(mongodb_uri)
@@ -97,21 +89,19 @@ def serving(tmp_path_factory: pytest.TempPathFactory, mongodb_uri: str, simulato
 
 
 @pytest.fixture
-async def place(
-    tmp_path: Path, mongodb_uri: str, store: job.Store, fake: process.Fake, serving: str
-) -> AsyncIterator[Place]:
+async def place(tmp_path: Path, desk: Desk, serving: str) -> AsyncIterator[Place]:
     token = tmp_path / "token"
     owner = scope.Scope(client_id=f"test{uuid.uuid4().hex[:12]}", project_id="pumps")
     async with httpx.AsyncClient(trust_env=False, timeout=60, verify=False) as http:
         kb = kb_client.Client(serving, http)
         manual = {"source_urn": "manual::pump", "kind": "manual", "title": "Pump manual", "content": _MANUAL}
         await kb.ingest(api.IngestRequest.model_validate({"scope": owner, **manual}))
-        task = job.Job(tmp_path, mongodb_uri, store.name, serving, fake.url)
-        task.environment |= {"JERVIS_RUN_TOKEN_FILE": str(token), "JERVIS_UNAVAILABLE_SECONDS": "3"} | ON
-        made = Place(kb, owner, task, store, token)
+        desk.task.environment |= {"JERVIS_KB_URL": serving, "JERVIS_RUN_TOKEN_FILE": str(token)}
+        desk.task.environment |= {"JERVIS_UNAVAILABLE_SECONDS": "3"} | ON
+        made = Place(kb, owner, desk, token)
         made.signed(owner)
         made.asks()
-        fake.forget()
+        desk.fake.forget()
         yield made
 
 
@@ -121,10 +111,9 @@ def scripted(fake: process.Fake, *decisions: Any, said: str = _SAID) -> None:
 
 async def test_the_answer_with_its_evidence_is_the_task_s_result(place: Place, fake: process.Fake) -> None:
     scripted(fake)
-    ended = await place.task.run()
-    assert (ended.status, ended.message["exitReason"]) == (0, "Answered"), ended
+    ended = await place.desk.ends("Answered")
     assert ended.message["summary"] == _SAID
-    result = place.result()
+    result = place.desk.result()
     assert (result["citations"], result["model"], result["answer"]) == ([1], rig.MODEL, _SAID)
     [cited] = [one for one in result["evidence"] if one["id"] == 1]
     assert (cited["source"], cited["title"], cited["origin"]) == ("manual::pump", "Pump manual", "RAG")
@@ -134,10 +123,10 @@ async def test_the_answer_with_its_evidence_is_the_task_s_result(place: Place, f
     assert fake.count(tag=job.TAG) == 0
     assert {one["priority"] for tag in (rig.DECIDE, rig.ANSWER) for one in fake.requests(tag=tag)} == {"1"}
     # What it cost is in the budget of the round and in the trace of its node.
-    spent, step = place.fence()["spent"]["r1"], place.fence()["steps"]["r1"]["consult"]
+    spent, step = place.desk.spent(), place.desk.fence()["steps"]["r1"]["consult"]
     assert (spent["llmCalls"], step["llmCalls"], step["status"]) == (3, 3, "COMPLETED")
     assert spent["tokens"] == step["tokens"] > 0
-    assert "evidence" not in place.fence()["steps"]["r1"]
+    assert "evidence" not in place.desk.fence()["steps"]["r1"]
 
 
 def test_what_is_not_rated_is_not_taken_for_certain() -> None:
@@ -191,36 +180,30 @@ def test_it_is_for_questions_of_users_alone(state: State, kind: Type, *, wanted:
 
 
 async def test_another_type_is_answered_as_ever(place: Place, fake: process.Fake) -> None:
-    place.asks(type="ScheduledTask")
-    fake.set_script({job.TAG: [job.reply()]})
-    ended = await place.task.run()
-    assert ended.message["exitReason"] == "Answered", ended
+    await place.desk.ends("Answered", [job.reply()], type="ScheduledTask")
     assert (fake.count(tag=rig.DECIDE), fake.count(tag=job.TAG)) == (0, 1)
 
 
 async def test_what_is_not_known_is_asked_of_the_user(place: Place, fake: process.Fake) -> None:
     impossible = rig.decided("text_response", "Cannot complete: no manual says it") | {"impossible": True}
     scripted(fake, impossible, impossible)
-    ended = await place.task.run()
-    assert ended.message["exitReason"] == "NeedsInput", ended
-    [question] = place.result()["questions"]
+    await place.desk.ends("NeedsInput")
+    [question] = place.desk.result()["questions"]
     assert "Searched: fast_vector_search (1 call)" in question["text"]
     assert "The model says: Cannot complete: no manual says it" in question["text"]
     # The answer is in the next round's question.
     place.asks(answers=[{"id": question["id"], "text": "It is the pump P-7.", "author": "jana"}])
     fake.forget()
     scripted(fake)
-    ended = await place.task.run()
-    assert ended.message["exitReason"] == "Answered", ended
-    assert "It is the pump P-7." in fake.requests(tag=rig.DECIDE)[0]["body"]["messages"][1]["content"]
+    await place.desk.ends("Answered", attempt=1)
+    assert "It is the pump P-7." in place.desk.prompts(rig.DECIDE)[0]
 
 
 async def test_an_answer_that_a_person_has_to_approve_waits_for_it(place: Place, fake: process.Fake) -> None:
     await place.rule("enforce: needs-approval")
     scripted(fake)
-    ended = await place.task.run()
-    assert ended.message["exitReason"] == "NeedsApproval", ended
-    assert place.result()["answer"] == _SAID
+    await place.desk.ends("NeedsApproval")
+    assert place.desk.result()["answer"] == _SAID
     # Without a run the agent gives no such answer.
     with pytest.raises(kb_client.Rejected) as caught:
         async with place.kb.agent.ask(api.AgenticSearch(scope=place.owner, query="The voltage?")) as events:
@@ -231,35 +214,33 @@ async def test_an_answer_that_a_person_has_to_approve_waits_for_it(place: Place,
 async def test_a_rule_of_the_task_s_scope_holds(place: Place, fake: process.Fake) -> None:
     await place.rule("enforce: never-say 230")
     fake.set_script({rig.DECIDE: [_SEARCH, _WRITE], rig.ANSWER: [_SAID, _SAID, "It is in the manual [1, page 2]."]})
-    ended = await place.task.run()
-    assert (ended.message["exitReason"], ended.message["summary"]) == ("Answered", "It is in the manual [1].")
+    ended = await place.desk.ends("Answered")
+    assert ended.message["summary"] == "It is in the manual [1]."
 
 
 async def test_a_run_asks_in_its_own_scope_alone(place: Place, fake: process.Fake) -> None:
     place.signed(place.owner.model_copy(update={"project_id": "other"}))
-    ended = await place.task.run()
+    ended = await place.desk.task.run()
     assert ended.status != 0
     assert fake.count(tag=rig.DECIDE) == 0
 
 
 async def test_the_calls_of_the_budget_are_an_end(place: Place, fake: process.Fake) -> None:
     place.asks(budget={"maxLlmCalls": 1})
-    ended = await place.task.run()
-    assert (ended.message["exitReason"], fake.count(tag=rig.DECIDE)) == ("BudgetExhausted", 0)
+    await place.desk.ends("BudgetExhausted")
+    assert fake.count(tag=rig.DECIDE) == 0
     # With two there is one decision, and the answer follows.
-    place.asks(budget={"maxLlmCalls": 2})
     scripted(fake)
-    ended = await place.task.run(attempt=2)
-    assert ended.message["exitReason"] == "Answered", ended
+    await place.desk.ends("Answered", budget={"maxLlmCalls": 2})
     assert (fake.count(tag=rig.DECIDE), fake.count(tag=rig.ANSWER)) == (1, 1)
-    assert place.fence()["spent"]["r1"]["llmCalls"] == 2
+    assert place.desk.spent()["llmCalls"] == 2
 
 
 async def test_the_end_of_the_time_hands_back_what_the_search_has_found(place: Place, fake: process.Fake) -> None:
     fake.set_script({rig.DECIDE: [_SEARCH, _STALL]})
-    ended = await place.task.run_out_of_time(30, lambda: fake.count(tag=rig.DECIDE) > 1)
+    ended = await place.desk.task.run_out_of_time(30, lambda: fake.count(tag=rig.DECIDE) > 1)
     assert (ended.status, ended.message["exitReason"]) == (1, "DeadlineExceeded"), ended
-    result = place.result()
+    result = place.desk.result()
     assert _MANUAL in [one["content"] for one in result["evidence"]]
     assert result["answer"].startswith("No answer was written. Found:")
 
@@ -268,13 +249,11 @@ async def test_a_question_that_failed_is_tried_again_by_the_operator(place: Plac
     """The calls that were booked for it are those of the next question: none of them was made."""
     place.asks(budget={"maxLlmCalls": 2})
     fake.set_script({rig.DECIDE: [{"fault": {"status": {"code": 503, "retryAfter": 60}}}] * 2})
-    for attempt in (1, 2):
-        ended = await place.task.run(attempt=attempt, JERVIS_UNAVAILABLE_SECONDS="0")
-        assert ended.message["exitReason"] == "Unavailable", ended
+    for _ in range(2):
+        await place.desk.ends("Unavailable", JERVIS_UNAVAILABLE_SECONDS="0")
     scripted(fake)
-    ended = await place.task.run(attempt=3)
-    assert ended.message["exitReason"] == "Answered", ended
-    assert place.fence()["spent"]["r1"]["llmCalls"] == 2
+    await place.desk.ends("Answered")
+    assert place.desk.spent()["llmCalls"] == 2
 
 
 async def test_an_answer_that_is_read_again_is_not_refused_for_what_it_has_cost(
@@ -282,42 +261,41 @@ async def test_an_answer_that_is_read_again_is_not_refused_for_what_it_has_cost(
 ) -> None:
     """The process dies after the answer and before its checkpoint, and the answer has used up the tokens."""
     scripted(fake)
-    assert (await place.task.run()).message["exitReason"] == "Answered"
-    spent = place.fence()["spent"]["r1"]["tokens"]
+    await place.desk.ends("Answered")
+    spent = place.desk.spent()["tokens"]
     for name in ("orchestrator_checkpoints", "orchestrator_checkpoint_writes", "orchestrator_ledger", "task_results"):
-        place.store.database[name].delete_many({})
-    place.asks(budget={"maxTokens": spent})
-    ended = await place.task.run(attempt=2)
-    assert (ended.message["exitReason"], ended.message["summary"]) == ("Answered", _SAID), ended
-    assert place.fence()["spent"]["r1"]["tokens"] == spent
+        place.desk.store.database[name].delete_many({})
+    ended = await place.desk.ends("Answered", budget={"maxTokens": spent})
+    assert ended.message["summary"] == _SAID
+    assert place.desk.spent()["tokens"] == spent
 
 
 async def test_a_stopped_run_ends_the_search_and_the_next_one_asks_again(place: Place, fake: process.Fake) -> None:
     fake.set_script({rig.DECIDE: [_STALL]})
-    running = place.task.start(JERVIS_DRAIN_GRACE_SECONDS="0.2")
+    running = place.desk.task.start(JERVIS_DRAIN_GRACE_SECONDS="0.2")
     await waiting.eventually(lambda: fake.count(tag=rig.DECIDE, outcome="running") == 1)
     running.process.send_signal(signal.SIGTERM)
-    drained = await place.task.end(running)
+    drained = await place.desk.task.end(running)
     assert (drained.status, drained.message["exitReason"]) == (42, "Drained")
     await waiting.eventually(lambda: fake.count(tag=rig.DECIDE, outcome="cancelled") == 1)
     scripted(fake)
-    ended = await place.task.run()
-    assert (ended.message["exitReason"], ended.message["summary"]) == ("Answered", _SAID)
+    ended = await place.desk.ends("Answered")
+    assert ended.message["summary"] == _SAID
 
 
 async def test_a_run_that_died_is_followed_by_one_that_reads_the_same_stream(place: Place, fake: process.Fake) -> None:
     fake.set_script({rig.DECIDE: [_SEARCH, _STALL]})
-    running = place.task.start()
+    running = place.desk.task.start()
     await waiting.eventually(lambda: fake.count(tag=rig.DECIDE) == 2)
-    await waiting.eventually(lambda: bool(place.fence().get("consulted", {}).get("r1", {}).get("stream")))
+    await waiting.eventually(lambda: bool(place.desk.fence().get("consulted", {}).get("r1", {}).get("stream")))
     running.process.kill()
-    await place.task.end(running)
-    again = place.task.start()
+    await place.desk.task.end(running)
+    again = place.desk.task.start()
     await again.logged("thread")
     scripted(fake, _WRITE)
     fake.open_gate(_GATE)
-    ended = await place.task.end(again)
+    ended = await place.desk.task.end(again)
     assert (ended.message["exitReason"], ended.message["summary"]) == ("Answered", _SAID)
     # The decision that waited was made: nothing was asked anew, and nothing is counted twice.
     assert (fake.count(tag=rig.DECIDE), fake.count(tag=rig.ANSWER)) == (2, 1)
-    assert place.fence()["spent"]["r1"]["llmCalls"] == 3
+    assert place.desk.spent()["llmCalls"] == 3

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from crds import leftovers
 from orchestrator_job import conversation, prompt, standing
-from tests.fakes.ollama import process
-from tests.orchestrator_job import job, knowledge
+from tests.orchestrator_job import job
+from tests.orchestrator_job.desk import Desk
 
 AT = datetime(2026, 3, 1, 8, tzinfo=UTC)
 FIRST = "Who is on call for vega this week?"
@@ -81,31 +80,18 @@ def test_what_was_said_is_data() -> None:
     assert talk[1]["content"].count("</message>") == 2
 
 
-def _prompts(fake: process.Fake, tag: str = job.TAG) -> list[str]:
-    asked = [one["body"] for one in fake.requests(path="/api/chat") if one["tag"] == tag]
-    return [one["messages"][-1]["content"] for one in asked]
-
-
-async def _asked(task: job.Job, store: job.Store, content: str, **more: Any) -> None:
-    store.remember(task.memory(content=content, **more))
-    ended = await task.run()
-    assert ended.message["exitReason"] == "Answered", ended.lines
+SUMMARIZE = "job.summarize/v1"
 
 
 @pytest.mark.services
-async def test_the_next_question_knows_what_was_said_in_its_conversation_alone(
-    tmp_path: Path, store: job.Store, mongodb_uri: str, fake: process.Fake, known: knowledge.Knowledge
-) -> None:
-    def fresh() -> job.Job:
-        return job.Job(tmp_path, mongodb_uri, store.name, known.url, fake.url)
-
-    fake.set_script({job.TAG: [job.reply(answer="Petra is on call [1]."), *[job.reply()] * 7]})
-    await _asked(fresh(), store, FIRST)
-    [kept] = store.all(leftovers.CHAT)
+async def test_the_next_question_knows_what_was_said_in_its_conversation_alone(desk: Desk) -> None:
+    answers = [job.reply(answer="Petra is on call [1]."), *[job.reply()] * 7]
+    await desk.ends("Answered", answers, content=FIRST)
+    [kept] = desk.store.all(leftovers.CHAT)
     assert (kept["asked"], kept["answered"], kept["conversation"]) == (FIRST, "Petra is on call [1].", "talk-7")
     assert kept["expiresAt"] - kept["at"] == conversation.LIFE
-    await _asked(fresh(), store, THEN)
-    assert f"User: {FIRST}\nAnswer: Petra is on call [1]." in _prompts(fake)[-1]
+    await desk.another().ends("Answered", content=THEN)
+    assert f"User: {FIRST}\nAnswer: Petra is on call [1]." in desk.prompts()[-1]
     acme = {"clientId": "acme", "projectId": "jervis", "groupId": ""}
     others: list[dict[str, Any]] = [
         {"correlationId": "talk-8"},
@@ -116,49 +102,35 @@ async def test_the_next_question_knows_what_was_said_in_its_conversation_alone(
         {"onBehalfOf": ["user:jana"]},
     ]
     for other in others:
-        await _asked(fresh(), store, THEN, **other)
-        assert "Petra" not in _prompts(fake)[-1], other
-    assert sorted(one["conversation"] for one in store.all(leftovers.CHAT)) == ["talk-7"] * 5 + ["talk-8"]
+        await desk.another().ends("Answered", content=THEN, **other)
+        assert "Petra" not in desk.prompts()[-1], other
+    assert sorted(one["conversation"] for one in desk.store.all(leftovers.CHAT)) == ["talk-7"] * 5 + ["talk-8"]
+
+
+OLD = {
+    "clientId": "acme", "projectId": "jervis", "groupId": "", "readers": "", "conversation": "talk-7", "taskUid": "old",
+}  # fmt: skip
 
 
 @pytest.mark.services
-async def test_a_question_that_is_over_is_forgotten(
-    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
-) -> None:
-    of = {
-        "clientId": "acme",
-        "projectId": "jervis",
-        "groupId": "",
-        "readers": "",
-        "conversation": "talk-7",
-        "taskUid": "old",
-    }
-    row = {**of, "asked": FIRST, "answered": "Petra.", "at": AT}
+async def test_a_question_that_is_over_is_forgotten(desk: Desk) -> None:
+    row = {**OLD, "asked": FIRST, "answered": "Petra.", "at": AT}
     now = datetime.now(UTC)
-    store.database[leftovers.CHAT].insert_many(
+    desk.store.database[leftovers.CHAT].insert_many(
         [
             {"_id": "over", **row, "expiresAt": now - timedelta(seconds=1)},
             {"_id": "there", **row, "asked": "Is vega up?", "expiresAt": now + timedelta(days=1)},
         ]
     )
-    fake.set_script({job.TAG: [job.reply()]})
-    await _asked(task, store, THEN)
-    assert ("Petra" in _prompts(fake)[-1], FIRST in _prompts(fake)[-1]) == (True, False)
-    assert {one["_id"] for one in store.all(leftovers.CHAT)} == {"there", f"{task.uid}/r1.finalize/2"}
+    await desk.ends("Answered", [job.reply()], content=THEN)
+    assert ("Petra" in desk.prompts()[-1], FIRST in desk.prompts()[-1]) == (True, False)
+    assert {one["_id"] for one in desk.store.all(leftovers.CHAT)} == {"there", f"{desk.task.uid}/r1.finalize/2"}
 
 
 def _long(store: job.Store, count: int) -> None:
-    of = {
-        "clientId": "acme",
-        "projectId": "jervis",
-        "groupId": "",
-        "readers": "",
-        "conversation": "talk-7",
-        "taskUid": "old",
-    }
     store.database[leftovers.CHAT].insert_many(
         {
-            "_id": f"old-{number}", **of, "asked": f"question {number} " + "x" * 1500, "answered": f"answer {number}",
+            "_id": f"old-{number}", **OLD, "asked": f"question {number} " + "x" * 1500, "answered": f"answer {number}",
             "at": AT + timedelta(minutes=number), "expiresAt": datetime.now(UTC) + timedelta(days=1),
         }
         for number in range(count)
@@ -166,93 +138,77 @@ def _long(store: job.Store, count: int) -> None:
 
 
 @pytest.mark.services
-async def test_a_long_conversation_is_summarized_once_for_what_is_older(
-    tmp_path: Path, store: job.Store, mongodb_uri: str, fake: process.Fake, known: knowledge.Knowledge
-) -> None:
-    _long(store, 12)
-    fake.set_script({job.TAG: [job.reply()] * 2, "job.summarize/v1": ["They asked much about vega."]})
-    await _asked(job.Job(tmp_path, mongodb_uri, store.name, known.url, fake.url), store, FIRST)
-    [made] = store.all(leftovers.CHAT_SUMMARIES)
+async def test_a_long_conversation_is_summarized_once_for_what_is_older(desk: Desk) -> None:
+    _long(desk.store, 12)
+    script = {job.TAG: [job.reply()] * 2, SUMMARIZE: ["They asked much about vega."]}
+    await desk.ends("Answered", script, content=FIRST)
+    [made] = desk.store.all(leftovers.CHAT_SUMMARIES)
     assert made["text"] == "They asked much about vega."
-    [asked] = _prompts(fake, "job.summarize/v1")
+    [asked] = desk.prompts(SUMMARIZE)
     assert ("question 0 " in asked, "question 9 " in asked, "question 11 " in asked) == (True, True, False)
     assert made["until"] == AT + timedelta(minutes=9)
-    await _asked(job.Job(tmp_path, mongodb_uri, store.name, known.url, fake.url), store, THEN)
-    seen = _prompts(fake)[-1]
+    await desk.another().ends("Answered", content=THEN)
+    seen = desk.prompts()[-1]
     assert ("They asked much about vega." in seen, "question 9 " in seen, "question 11 " in seen) == (True, False, True)
     # What the summary has is not summarized again.
-    assert len(_prompts(fake, "job.summarize/v1")) == 1
+    assert len(desk.prompts(SUMMARIZE)) == 1
 
 
 @pytest.mark.services
-async def test_the_last_answer_is_in_the_next_prompt_however_long_it_is(
-    tmp_path: Path, store: job.Store, mongodb_uri: str, fake: process.Fake, known: knowledge.Knowledge
-) -> None:
+async def test_the_last_answer_is_in_the_next_prompt_however_long_it_is(desk: Desk) -> None:
     long_answer = " ".join(f"vega-{number} has a broken fan." for number in range(1, 600)) + " vega-9 is well [1]."
-    fake.set_script({job.TAG: [job.reply(answer=long_answer), job.reply()]})
-    await _asked(job.Job(tmp_path, mongodb_uri, store.name, known.url, fake.url), store, "Which servers are in rack 4?")
-    assert store.all(leftovers.CHAT_SUMMARIES) == [], "the latest exchange is not summarized"
-    await _asked(job.Job(tmp_path, mongodb_uri, store.name, known.url, fake.url), store, THEN)
-    seen = _prompts(fake)[-1]
+    answers = [job.reply(answer=long_answer), job.reply()]
+    await desk.ends("Answered", answers, content="Which servers are in rack 4?")
+    assert desk.store.all(leftovers.CHAT_SUMMARIES) == [], "the latest exchange is not summarized"
+    await desk.another().ends("Answered", content=THEN)
+    seen = desk.prompts()[-1]
     assert all(word in seen for word in ("rack 4?", "Answer: vega-1 has", "vega-9 is well", "are left out here.]"))
 
 
 @pytest.mark.services
-async def test_long_exchanges_before_the_last_one_are_summarized(
-    tmp_path: Path, store: job.Store, mongodb_uri: str, fake: process.Fake, known: knowledge.Knowledge
-) -> None:
+async def test_long_exchanges_before_the_last_one_are_summarized(desk: Desk) -> None:
     long_answer = "vega-1 has a broken fan. " * 200
-    fake.set_script({job.TAG: [job.reply(answer=long_answer)] * 3, "job.summarize/v1": ["They spoke of rack 4."]})
+    desk.fake.set_script({job.TAG: [job.reply(answer=long_answer)] * 3, SUMMARIZE: ["They spoke of rack 4."]})
     for content in ("Which servers are in rack 4?", "And in rack 5?", THEN):
-        await _asked(job.Job(tmp_path, mongodb_uri, store.name, known.url, fake.url), store, content)
-    seen = _prompts(fake)[-1]
+        await desk.another().ends("Answered", content=content)
+    seen = desk.prompts()[-1]
     assert ("They spoke of rack 4." in seen, "User: And in rack 5?" in seen) == (True, True)
     assert "User: Which servers are in rack 4?" not in seen
 
 
 @pytest.mark.services
-async def test_a_summary_that_fails_changes_nothing(
-    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
-) -> None:
-    _long(store, 12)
-    fake.set_script({job.TAG: [job.reply()], "job.summarize/v1": [{"fault": {"status": {"code": 400}}}]})
-    await _asked(task, store, FIRST)
-    assert store.all(leftovers.CHAT_SUMMARIES) == []
-    assert len(store.all(leftovers.CHAT)) == 13
+async def test_a_summary_that_fails_changes_nothing(desk: Desk) -> None:
+    _long(desk.store, 12)
+    fails = {"fault": {"status": {"code": 400}}}
+    await desk.ends("Answered", {job.TAG: [job.reply()], SUMMARIZE: [fails]}, content=FIRST)
+    assert desk.store.all(leftovers.CHAT_SUMMARIES) == []
+    assert len(desk.store.all(leftovers.CHAT)) == 13
 
 
 @pytest.mark.services
-async def test_a_backlog_is_summarized_part_by_part(
-    tmp_path: Path, store: job.Store, mongodb_uri: str, fake: process.Fake, known: knowledge.Knowledge
-) -> None:
-    _long(store, 40)
-    fake.set_script({job.TAG: [job.reply()] * 2, "job.summarize/v1": ["The first part.", "Both parts."]})
+async def test_a_backlog_is_summarized_part_by_part(desk: Desk) -> None:
+    _long(desk.store, 40)
+    desk.fake.set_script({job.TAG: [job.reply()] * 2, SUMMARIZE: ["The first part.", "Both parts."]})
     for until in (14, 29):
-        await _asked(job.Job(tmp_path, mongodb_uri, store.name, known.url, fake.url), store, FIRST)
-        [made] = store.all(leftovers.CHAT_SUMMARIES)
+        await desk.another().ends("Answered", content=FIRST)
+        [made] = desk.store.all(leftovers.CHAT_SUMMARIES)
         assert made["until"] == AT + timedelta(minutes=until)
-    second = _prompts(fake, "job.summarize/v1")[1]
+    second = desk.prompts(SUMMARIZE)[1]
     assert ("The first part." in second, "question 14 " in second, "question 15 " in second) == (True, False, True)
 
 
 @pytest.mark.services
-async def test_a_run_at_its_deadline_makes_no_summary(
-    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
-) -> None:
-    _long(store, 12)
-    fake.set_script({job.TAG: [job.reply()], "job.summarize/v1": ["Never asked for."]})
-    task.environment |= {"JERVIS_WALL_CLOCK_SECONDS": str(conversation.SECONDS + 9), "JERVIS_DRAIN_GRACE_SECONDS": "10"}
-    await _asked(task, store, FIRST)
-    assert (_prompts(fake, "job.summarize/v1"), store.all(leftovers.CHAT_SUMMARIES)) == ([], [])
-
-
-@pytest.mark.services
-async def test_a_summary_is_booked_within_the_tokens(
-    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
-) -> None:
-    _long(store, 12)
-    fake.set_script({job.TAG: [job.reply()] * 2, "job.summarize/v1": ["They asked much about vega."]})
-    await _asked(task, store, FIRST, budget={"maxTokens": 3000})
-    assert (_prompts(fake, "job.summarize/v1"), store.all(leftovers.CHAT_SUMMARIES)) == ([], [])
-    [fence] = store.all("orchestrator_fences")
-    assert fence["spent"]["r1"]["llmCalls"] == 1
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"JERVIS_WALL_CLOCK_SECONDS": str(conversation.SECONDS + 9), "JERVIS_DRAIN_GRACE_SECONDS": "10"},
+        {"budget": {"maxTokens": 3000}},
+    ],
+    ids=["at its deadline", "within its tokens"],
+)
+async def test_a_run_without_room_for_a_summary_makes_none(desk: Desk, settings: dict[str, Any]) -> None:
+    _long(desk.store, 12)
+    script = {job.TAG: [job.reply()] * 2, SUMMARIZE: ["They asked much about vega."]}
+    await desk.ends("Answered", script, content=FIRST, **settings)
+    assert (desk.prompts(SUMMARIZE), desk.store.all(leftovers.CHAT_SUMMARIES)) == ([], [])
+    assert desk.spent()["llmCalls"] == 1

@@ -50,6 +50,14 @@ async def _book(store: job.Store, attempt: int = 1, *decisions: pendingtask.Deci
     return ledger.Ledger(_database(store), guard, lambda: NOW, decisions)
 
 
+async def _started(store: job.Store) -> Letter:
+    """One that the first process has begun to send, and died."""
+    letter = Letter(dies=True)
+    with pytest.raises(ConnectionError):
+        await (await _book(store)).settle("s", 0, letter)
+    return letter
+
+
 async def test_an_effect_happens_once_and_its_receipt_is_remembered(store: job.Store) -> None:
     letter = Letter()
     assert await (await _book(store)).settle("r1.mail", 0, letter) == {"sent": "t1/r1.mail/0"}
@@ -93,9 +101,7 @@ async def _asked(book: ledger.Ledger, letter: Letter, step: str = "s") -> errors
 
 
 async def test_an_approval_has_a_started_effect_done_again_and_counts_once(store: job.Store) -> None:
-    letter = Letter(dies=True)
-    with pytest.raises(ConnectionError):
-        await (await _book(store)).settle("s", 0, letter)
+    letter = await _started(store)
     await _asked(await _book(store, 2), letter)
     # What was decided about another run's request decides nothing here.
     await _asked(await _book(store, 3, _decided(1, "Approved")), letter)
@@ -111,9 +117,7 @@ async def test_an_approval_has_a_started_effect_done_again_and_counts_once(store
 
 
 async def test_other_arguments_do_not_have_a_started_effect_done_again(store: job.Store) -> None:
-    letter = Letter(dies=True)
-    with pytest.raises(ConnectionError):
-        await (await _book(store)).settle("s", 0, letter)
+    letter = await _started(store)
     await _asked(await _book(store), letter)
     edited = _decided(1, "Approved").model_copy(update={"arguments": '{"to": "b"}'})
     again = await _asked(await _book(store, 2, edited), letter)
@@ -155,9 +159,7 @@ async def test_a_decision_without_a_name_does_not_count_where_an_attempt_has_ask
 
 
 async def test_a_rejection_leaves_a_started_effect_as_it_is(store: job.Store) -> None:
-    letter = Letter(dies=True)
-    with pytest.raises(ConnectionError):
-        await (await _book(store)).settle("s", 0, letter)
+    letter = await _started(store)
     await _asked(await _book(store), letter)
     receipt = await (await _book(store, 2, _decided(1, "Rejected"))).settle("s", 0, letter)
     assert receipt["skipped"] is True

@@ -9,8 +9,8 @@ import pytest
 
 from crds.priority import Priority
 from router import client
-from tests.fakes.ollama import process
-from tests.orchestrator_job import job, knowledge
+from tests.orchestrator_job import job
+from tests.orchestrator_job.desk import Desk
 
 
 @pytest.mark.parametrize("mode", [None, "Background"])
@@ -33,11 +33,8 @@ async def test_the_mode_goes_with_every_inference_call(mode: str | None) -> None
 
 @pytest.mark.services
 @pytest.mark.parametrize(("mode", "priority"), [("Background", "1"), ("Foreground", "0")])
-async def test_evidence_for_a_background_run_is_no_users_request(
-    task: job.Job, fake: process.Fake, known: knowledge.Knowledge, mode: str, priority: str
-) -> None:
-    task.environment["JERVIS_MODE"] = mode
-    fake.set_script({job.TAG: [job.reply()]})
-    assert (await task.run()).status == 0
-    [request] = fake.requests(path="/api/chat")
-    assert (request["priority"], known.priorities) == ("0", [priority])
+async def test_evidence_for_a_background_run_is_no_users_request(desk: Desk, mode: str, priority: str) -> None:
+    desk.task.environment["JERVIS_MODE"] = mode
+    assert (await desk.run([job.reply()])).status == 0
+    [request] = desk.fake.requests(path="/api/chat")
+    assert (request["priority"], desk.known.priorities) == ("0", [priority])

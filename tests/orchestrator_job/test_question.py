@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from crds import pendingtask, scope
-from orchestrator_job import memory, question
+from crds import pendingtask
+from orchestrator_job import question
+from tests.orchestrator_job.delegation import workbench
 
 
 def test_messages_and_answers_are_part_of_the_question() -> None:
-    task = memory.TaskMemory(
-        task_uid="u",
-        type=pendingtask.Type.USER_INPUT,
-        scope=scope.Scope(client_id="acme"),
-        content="What did the assembly decide?",
-        messages=(pendingtask.Message(id="m1", text="It met in May."),),
-        answers=(pendingtask.Answer(id="r1-q1", text="Read the minutes."),),
-    )
+    said = {
+        "messages": [{"id": "m1", "text": "It met in May."}],
+        "answers": [{"id": "r1-q1", "text": "Read the minutes."}],
+    }
+    task = workbench.task("u", "What did the assembly decide?", **said)
     assert question.ask(task, "What did the assembly decide?").text.splitlines() == [
         "What did the assembly decide?",
         "The user added: It met in May.",
@@ -25,12 +23,7 @@ def test_messages_and_answers_are_part_of_the_question() -> None:
 
 
 def test_the_question_about_a_document_says_where_it_came_from() -> None:
-    task = memory.TaskMemory(
-        task_uid="u",
-        type=pendingtask.Type.EMAIL,
-        scope=scope.Scope(client_id="acme"),
-        content="Subject: Invoice\n\nPay.",
-    )
+    task = workbench.task("u", "Subject: Invoice\n\nPay.", type=pendingtask.Type.EMAIL)
     asked = 'What does "Invoice" ask of us, and what has to be done by whom and by when?'
     assert question.ask(task, task.content or "").text == asked, "one that an older operator wrote names no source"
     known = {"source_type": "EMAIL", "source_id": "1@host", "structured_data": {"deadline": "2027-03-05"}}
@@ -41,13 +34,9 @@ def test_the_question_about_a_document_says_where_it_came_from() -> None:
 
 
 def test_a_query_has_the_latest_words_and_the_ends_of_a_long_order() -> None:
-    task = memory.TaskMemory(
-        task_uid="u",
-        type=pendingtask.Type.USER_TASK,
-        scope=scope.Scope(client_id="acme"),
-        content="The pump leaks. " + "word " * 2000 + "Which slot?",
-        messages=tuple(pendingtask.Message(id=f"m{n}", text=f"Message {n}. " + "x" * 8000) for n in range(3)),
-    )
+    messages = [{"id": f"m{n}", "text": f"Message {n}. " + "x" * 8000} for n in range(3)]
+    content = f"The pump leaks. {'word ' * 2000}Which slot?"
+    task = workbench.task("u", content, type=pendingtask.Type.USER_TASK, messages=messages)
     found = question.query(task, task.content or "")
     assert len(found) <= 2000
     assert found.startswith("Message 2. ")

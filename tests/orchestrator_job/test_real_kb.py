@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import sys
 import uuid
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -16,13 +12,13 @@ import pytest
 from crds import scope
 from kb import api
 from kb import client as kb_client
-from tests import ports, waiting
+from tests import ports
 from tests.fakes.ollama import process
+from tests.kb.http import program
 from tests.orchestrator_job import job
 
 pytestmark = pytest.mark.services
 
-_ROOT = Path(__file__).resolve().parents[2]
 _MAIL = """From: Ann Novak <ann@acme.example>
 To: Team Router <router@acme.example>
 Subject: Release of the router
@@ -33,47 +29,15 @@ The canteen serves soup.
 """
 
 
-@asynccontextmanager
-async def _serving(folder: Path, mongodb_uri: str, database: str, router_url: str) -> AsyncIterator[str]:
-    port = ports.free()
-    log = folder / "kb.log"
-    output = log.open("wb")
-    running = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "kb",
-        cwd=_ROOT,
-        env=os.environ
-        | {
-            "JERVIS_KB_HOST": "127.0.0.1",
-            "JERVIS_KB_PORT": str(port),
-            "JERVIS_KB_DATA_DIR": str(folder / "kb"),
-            "JERVIS_KB_ROUTER_URL": router_url,
-            "JERVIS_KB_WEAVIATE_URL": os.environ["JERVIS_TEST_WEAVIATE_URL"],
-            "JERVIS_KB_WEAVIATE_GRPC_PORT": os.environ["JERVIS_TEST_WEAVIATE_GRPC_PORT"],
-            "JERVIS_KB_MONGODB_URI": mongodb_uri,
-            "JERVIS_KB_MONGODB_DATABASE": database,
-        },
-        stdout=output,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    output.close()
-    url = f"http://127.0.0.1:{port}"
-
-    def ready() -> bool:
-        assert running.returncode is None, log.read_text()
-        try:
-            return httpx.get(url + "/readyz", trust_env=False, verify=False).is_success
-        except httpx.TransportError:
-            return False
-
-    try:
-        await waiting.eventually(ready)
-        yield url
-    finally:
-        if running.returncode is None:
-            running.terminate()
-        await running.wait()
+def settings(mongodb_uri: str, database: str, router_url: str) -> dict[str, str]:
+    """Of a knowledge base with the real stores."""
+    return {
+        "JERVIS_KB_ROUTER_URL": router_url,
+        "JERVIS_KB_WEAVIATE_URL": os.environ["JERVIS_TEST_WEAVIATE_URL"],
+        "JERVIS_KB_WEAVIATE_GRPC_PORT": os.environ["JERVIS_TEST_WEAVIATE_GRPC_PORT"],
+        "JERVIS_KB_MONGODB_URI": mongodb_uri,
+        "JERVIS_KB_MONGODB_DATABASE": database,
+    }
 
 
 async def test_a_question_is_answered_from_an_ingested_mail(
@@ -82,10 +46,10 @@ async def test_a_question_is_answered_from_an_ingested_mail(
     owner = scope.Scope(client_id=f"test{uuid.uuid4().hex[:12]}", project_id="router")
     urn = "email::<release@acme.example>"
     async with (
-        _serving(tmp_path, mongodb_uri, store.name, fake.url) as url,
+        program.running(tmp_path, ports.free(), settings(mongodb_uri, store.name, fake.url)) as serving,
         httpx.AsyncClient(trust_env=False, timeout=60, verify=False) as http,
     ):
-        kb = kb_client.Client(url, http)
+        url, kb = serving.url, kb_client.Client(serving.url, http)
         known = await kb.ingest(
             api.IngestRequest(scope=owner, source_urn=urn, kind="email", title="Release", content=_MAIL)
         )

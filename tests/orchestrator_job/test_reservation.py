@@ -18,6 +18,7 @@ from router import client
 from tests import waiting
 from tests.fakes.ollama import process as ollama
 from tests.orchestrator_job import job
+from tests.orchestrator_job.desk import Desk
 from tests.router import process
 
 MODEL = job.MODEL
@@ -161,42 +162,34 @@ async def test_a_router_that_is_away_is_no_error_of_the_announcement(scene: Scen
 class TestOfAWholeRun:
     """Announced and released by the program itself."""
 
-    async def test_a_run_reserves_a_gpu_and_gives_it_back(self, scene: Scene, task: job.Job, fake: ollama.Fake) -> None:
+    @pytest.fixture
+    def placed(self, scene: Scene, desk: Desk) -> Desk:
+        """A task whose runs ask models by the router of the scene."""
+        desk.task.environment["JERVIS_ROUTER_URL"] = scene.router.url
         scene.fake.set_script({job.TAG: [job.reply()]})
-        task.environment["JERVIS_ROUTER_URL"] = scene.router.url
-        ended = await task.run()
-        assert ended.message["exitReason"] == "Answered"
+        return desk
+
+    async def test_a_run_reserves_a_gpu_and_gives_it_back(self, scene: Scene, placed: Desk) -> None:
+        ended = await placed.ends("Answered")
         assert [one for one in ended.events() if "GPU is" in one] == ["a GPU is reserved", "the GPU is released"]
         assert await scene.owner() is None
 
-    async def test_a_run_that_waits_for_a_person_holds_none(
-        self, scene: Scene, task: job.Job, fake: ollama.Fake
-    ) -> None:
-        asked = job.reply(needsInput=True, questions=["Which router?"])
-        scene.fake.set_script({job.TAG: [asked]})
-        task.environment["JERVIS_ROUTER_URL"] = scene.router.url
-        ended = await task.run()
-        assert ended.message["exitReason"] == "NeedsInput"
+    async def test_a_run_that_waits_for_a_person_holds_none(self, scene: Scene, placed: Desk) -> None:
+        scene.fake.set_script({job.TAG: [job.reply(needsInput=True, questions=["Which router?"])]})
+        ended = await placed.ends("NeedsInput")
         assert "the GPU is released" in ended.events()
         assert await scene.owner() is None
 
-    async def test_a_run_that_is_asked_to_stop_gives_it_back(
-        self, scene: Scene, task: job.Job, fake: ollama.Fake
-    ) -> None:
-        scene.fake.set_script({job.TAG: [job.reply()]})
+    async def test_a_run_that_is_asked_to_stop_gives_it_back(self, scene: Scene, placed: Desk) -> None:
         scene.fake.set_faults([{"match": {"tag": job.TAG}, "stall": {"afterBytes": 0, "gate": "never"}}])
-        task.environment["JERVIS_ROUTER_URL"] = scene.router.url
-        running = task.start(JERVIS_DRAIN_GRACE_SECONDS="1")
+        running = placed.task.start(JERVIS_DRAIN_GRACE_SECONDS="1")
         await running.logged("a GPU is reserved")
         running.process.terminate()
-        ended = await task.end(running)
+        ended = await placed.task.end(running)
         assert (ended.status, ended.message["exitReason"]) == (42, "Drained")
         assert "the GPU is released" in ended.events()
         assert await scene.owner() is None
 
-    async def test_a_run_below_p0_reserves_none(self, scene: Scene, task: job.Job, fake: ollama.Fake) -> None:
-        scene.fake.set_script({job.TAG: [job.reply()]})
-        task.environment["JERVIS_ROUTER_URL"] = scene.router.url
-        ended = await task.run(JERVIS_PRIORITY="1")
-        assert ended.message["exitReason"] == "Answered"
+    async def test_a_run_below_p0_reserves_none(self, placed: Desk) -> None:
+        ended = await placed.ends("Answered", JERVIS_PRIORITY="1")
         assert not [one for one in ended.events() if "GPU is" in one]

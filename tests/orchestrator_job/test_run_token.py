@@ -14,8 +14,8 @@ from crds import liveruns, runtoken, scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
 from tests import httpserver, waiting
-from tests.fakes.ollama import process
-from tests.orchestrator_job import job, knowledge
+from tests.orchestrator_job import job
+from tests.orchestrator_job.desk import Desk
 from tests.router import process as routers
 
 pytestmark = pytest.mark.services
@@ -45,62 +45,57 @@ def _settings(folder: Path) -> dict[str, str]:
     return {"run_token_keys": str(keys), "tokens_file": str(tokens)}
 
 
-async def test_the_run_token_alone_opens_both(
-    tmp_path: Path, task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
-) -> None:
-    store.remember(task.memory())
-    fake.set_script({job.TAG: [job.reply()]})
-    token = tmp_path / "token"
-    token.write_text(_signed(task) + "\n")
-    async with routers.running(tmp_path, [routers.spec("gpu", fake.url)], **_settings(tmp_path)) as router:
-        ended = await task.run(JERVIS_ROUTER_URL=router.url, JERVIS_RUN_TOKEN_FILE=str(token))
+async def _run(desk: Desk, folder: Path, token: str) -> job.Ended:
+    """With that token, before a router that lets in nobody without one."""
+    (folder / "token").write_text(token)
+    async with routers.running(folder, [routers.spec("gpu", desk.fake.url)], **_settings(folder)) as router:
+        return await desk.run([job.reply()], JERVIS_ROUTER_URL=router.url, JERVIS_RUN_TOKEN_FILE=str(folder / "token"))
+
+
+async def test_the_run_token_alone_opens_both(desk: Desk, tmp_path: Path) -> None:
+    token = _signed(desk.task)
+    ended = await _run(desk, tmp_path, token + "\n")
     assert ended.status == 0, ended.lines
-    assert len(known.tokens) >= 3
-    assert set(known.tokens) == {f"Bearer {token.read_text().strip()}"}
+    assert len(desk.known.tokens) >= 3
+    assert set(desk.known.tokens) == {f"Bearer {token.strip()}"}
 
 
 @pytest.mark.parametrize("service", ["router", "kb"])
 async def test_a_token_that_is_not_accepted_ends_the_run_to_be_resumed_with_another(
-    tmp_path: Path, task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge, service: str
+    desk: Desk, tmp_path: Path, service: str
 ) -> None:
-    store.remember(task.memory())
-    token = tmp_path / "token"
-    token.write_text(_signed(task, age=timedelta(hours=2)))
+    token = _signed(desk.task, age=timedelta(hours=2))
     if service == "kb":
-        known.refusals = [(401, {"code": "unauthorized", "message": "the run token expired"})]
-    async with routers.running(tmp_path, [routers.spec("gpu", fake.url)], **_settings(tmp_path)) as router:
-        ended = await task.run(JERVIS_ROUTER_URL=router.url, JERVIS_RUN_TOKEN_FILE=str(token))
+        desk.known.refusals = [(401, {"code": "unauthorized", "message": "the run token expired"})]
+    ended = await _run(desk, tmp_path, token)
     assert (ended.status, ended.message["exitReason"], ended.message["unavailable"]) == (1, "Unavailable", service)
     assert "run token expired" in ended.message["summary"]
     assert "next run gets a new one" in ended.message["summary"]
-    assert token.read_text() not in str(ended.lines)
+    assert token not in str(ended.lines)
 
 
-async def test_a_token_that_is_not_there_yet_is_waited_for(
-    tmp_path: Path, task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
-) -> None:
-    store.remember(task.memory())
-    ended = await task.run(JERVIS_RUN_TOKEN_FILE=str(tmp_path / "absent"), JERVIS_UNAVAILABLE_SECONDS="0.1")
-    assert (ended.status, ended.message["exitReason"], ended.message["unavailable"]) == (1, "Unavailable", "kb")
+async def test_a_token_that_is_not_there_yet_is_waited_for(desk: Desk, tmp_path: Path) -> None:
+    absent = str(tmp_path / "absent")
+    ended = await desk.ends("Unavailable", JERVIS_RUN_TOKEN_FILE=absent, JERVIS_UNAVAILABLE_SECONDS="0.1")
+    assert ended.message["unavailable"] == "kb"
     assert "cannot be read" in ended.message["summary"]
-    assert known.tokens == []
+    assert desk.known.tokens == []
 
 
 @pytest.mark.parametrize("lives", [True, False])
 async def test_a_run_waits_until_it_is_known_to_live_and_ends_where_it_does_not(
-    tmp_path: Path, task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge, lives: bool
+    desk: Desk, tmp_path: Path, lives: bool
 ) -> None:
     """A real router asks the operator, which does not know at first."""
-    store.remember(task.memory())
-    fake.set_script({job.TAG: [job.reply()]})
+    desk.fake.set_script({job.TAG: [job.reply()]})
     token = tmp_path / "token"
-    token.write_text(_signed(task, age=timedelta(minutes=1)))
+    token.write_text(_signed(desk.task, age=timedelta(minutes=1)))
     keys, unknown = runtoken.ring([_SECRET]), True
 
     async def answer(_: web.Request) -> web.Response:
         if unknown:
             return web.Response(status=503)
-        runs = {task.uid: 1} if lives else {}
+        runs = {desk.task.uid: 1} if lives else {}
         return web.Response(text=liveruns.sign(liveruns.Live(as_of=datetime.now(UTC), runs=runs), keys))
 
     application = web.Application()
@@ -108,22 +103,22 @@ async def test_a_run_waits_until_it_is_known_to_live_and_ends_where_it_does_not(
     async with (
         httpserver.serving(application) as operator,
         routers.running(
-            tmp_path, [routers.spec("gpu", fake.url)], live_runs_url=operator, **_settings(tmp_path)
+            tmp_path, [routers.spec("gpu", desk.fake.url)], live_runs_url=operator, **_settings(tmp_path)
         ) as router,
     ):
-        run = asyncio.create_task(task.run(JERVIS_ROUTER_URL=router.url, JERVIS_RUN_TOKEN_FILE=str(token)))
+        run = asyncio.create_task(desk.task.run(JERVIS_ROUTER_URL=router.url, JERVIS_RUN_TOKEN_FILE=str(token)))
 
         async def refusals() -> float:
             assert not run.done(), run.result()
             return await router.metric('jervis_router_responses_total{by="router",code="5xx"}')
 
         await waiting.eventually(refusals, "the router refuses the run")
-        assert not fake.requests(tag=job.TAG)
+        assert not desk.fake.requests(tag=job.TAG)
         unknown = False
         ended = await run
     if lives:
         assert ended.status == 0, ended.lines
         return
     assert (ended.status, ended.message["exitReason"], ended.message["unavailable"]) == (1, "Unavailable", "router")
-    assert f"run 1 of task {task.uid} is over" in ended.message["summary"]
-    assert not fake.requests(tag=job.TAG)
+    assert f"run 1 of task {desk.task.uid} is over" in ended.message["summary"]
+    assert not desk.fake.requests(tag=job.TAG)

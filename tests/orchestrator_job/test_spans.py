@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 
 import pytest
@@ -10,8 +9,8 @@ import pytest
 from orchestrator_job import answer
 from router.client import asking
 from tests.controllers.test_tracing import Collector, attributes, collector
-from tests.fakes.ollama import process
-from tests.orchestrator_job import job, knowledge
+from tests.orchestrator_job import job
+from tests.orchestrator_job.desk import Desk
 
 pytestmark = pytest.mark.services
 __all__ = ["collector"]
@@ -21,11 +20,8 @@ NODES = {"job.intake", "job.evidence", "job.respond", "job.approve", "job.finali
 CHAT = f"chat {job.MODEL}"
 
 
-async def test_every_step_and_every_model_call_is_a_span(
-    task: job.Job, fake: process.Fake, known: knowledge.Knowledge, collector: Collector
-) -> None:
-    fake.set_script({job.TAG: [job.reply()]})
-    ended = await task.run(1, **TRACED)
+async def test_every_step_and_every_model_call_is_a_span(desk: Desk, collector: Collector) -> None:
+    ended = await desk.run([job.reply()], **TRACED)
     assert ended.status == 0
     found = collector.spans()
     run, chat = found.pop("run"), found.pop(CHAT)
@@ -34,7 +30,7 @@ async def test_every_step_and_every_model_call_is_a_span(
     assert set(found) == NODES
     assert {span.parent_span_id for span in found.values()} == {run.span_id}
     assert {attributes(span)["gen_ai.conversation.id"] for span in found.values()} == {"talk-7"}
-    assert known.parents == [f"00-{PARENT[3:35]}-{found['job.evidence'].span_id.hex()}-01"]
+    assert desk.known.parents == [f"00-{PARENT[3:35]}-{found['job.evidence'].span_id.hex()}-01"]
     assert (chat.parent_span_id, chat.kind) == (found["job.respond"].span_id, 3)
     about = attributes(chat)
     [ended_by] = about.pop("gen_ai.response.finish_reasons").values
@@ -52,60 +48,44 @@ async def test_every_step_and_every_model_call_is_a_span(
     }
 
 
-async def test_a_retried_call_is_a_span_of_its_own_with_its_error(
-    task: job.Job, fake: process.Fake, collector: Collector
-) -> None:
-    fake.set_faults([{"match": {"tag": job.TAG}, "nth": 1, "status": {"code": 503, "retryAfter": 0}}])
-    fake.set_script({job.TAG: [job.reply()]})
-    assert (await task.run(1, **TRACED)).status == 0
+async def test_a_retried_call_is_a_span_of_its_own_with_its_error(desk: Desk, collector: Collector) -> None:
+    desk.fake.set_faults([{"match": {"tag": job.TAG}, "nth": 1, "status": {"code": 503, "retryAfter": 0}}])
+    assert (await desk.run([job.reply()], **TRACED)).status == 0
     chats = [span for span in collector.sent() if span.name == CHAT]
     assert [attributes(span).get("error.type") for span in chats] == ["Unavailable", None]
     assert [span.status.message for span in chats] == ["Unavailable", ""]
 
 
-async def test_no_span_has_a_word_of_the_task(task: job.Job, fake: process.Fake, collector: Collector) -> None:
-    fake.set_script({job.TAG: [job.reply()]})
-    assert (await task.run(1, **TRACED)).status == 0
+async def test_no_span_has_a_word_of_the_task(desk: Desk, collector: Collector) -> None:
+    assert (await desk.run([job.reply()], **TRACED)).status == 0
     sent = b"".join(request.SerializeToString() for request in collector.requests)
     for word in (b"release", b"router is", b"Friday", b"Ann", b"evidence>"):
         assert word not in sent
 
 
-async def test_a_drained_run_sends_what_it_did(task: job.Job, fake: process.Fake, collector: Collector) -> None:
-    fake.set_script({job.TAG: [{"fault": {"stall": {"afterBytes": 0, "gate": "never"}}}, job.reply()]})
-    running = task.start(1, **TRACED, JERVIS_DRAIN_GRACE_SECONDS="0.2")
-    await job.reached(fake)
-    running.process.send_signal(signal.SIGTERM)
-    assert (await task.end(running)).message["exitReason"] == "Drained"
+async def test_a_drained_run_sends_what_it_did(desk: Desk, collector: Collector) -> None:
+    await desk.stops([job.STALL, job.reply()], **TRACED)
     found = collector.spans()
     assert set(found) == {"run", "job.intake", "job.evidence", "job.respond", CHAT}
     assert attributes(found["run"])["jervis.exit_reason"] == "Drained"
     assert attributes(found[CHAT])["error.type"] == "CancelledError"
 
 
-async def test_an_untraced_task_has_no_spans_of_its_run(
-    task: job.Job, fake: process.Fake, collector: Collector
-) -> None:
-    fake.set_script({job.TAG: [job.reply()]})
-    assert (await task.run(JERVIS_TRACING="true")).status == 0
+async def test_an_untraced_task_has_no_spans_of_its_run(desk: Desk, collector: Collector) -> None:
+    assert (await desk.run([job.reply()], JERVIS_TRACING="true")).status == 0
     assert collector.requests == []
 
 
 async def test_without_an_endpoint_there_are_no_spans_and_the_trace_is_passed_on(
-    task: job.Job, fake: process.Fake, known: knowledge.Knowledge, collector: Collector
+    desk: Desk, collector: Collector
 ) -> None:
-    fake.set_script({job.TAG: [job.reply()]})
-    assert (await task.run(1, **TRACED, OTEL_EXPORTER_OTLP_ENDPOINT="")).status == 0
-    assert (collector.requests, known.parents) == ([], [PARENT])
+    assert (await desk.run([job.reply()], **TRACED, OTEL_EXPORTER_OTLP_ENDPOINT="")).status == 0
+    assert (collector.requests, desk.known.parents) == ([], [PARENT])
 
 
 @pytest.mark.parametrize("silent", [True, False])
-async def test_a_collector_that_is_away_or_silent_fails_no_task(
-    task: job.Job, fake: process.Fake, collector: Collector, silent: bool
-) -> None:
-    fake.set_script({job.TAG: [job.reply()]})
+async def test_a_collector_that_is_away_or_silent_fails_no_task(desk: Desk, collector: Collector, silent: bool) -> None:
     collector.away = True
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}" if silent else collector.url
-        ended = await task.run(1, **TRACED, OTEL_EXPORTER_OTLP_ENDPOINT=url)
-    assert (ended.status, ended.message["exitReason"]) == (0, "Answered")
+        await desk.ends("Answered", [job.reply()], **TRACED, OTEL_EXPORTER_OTLP_ENDPOINT=url)

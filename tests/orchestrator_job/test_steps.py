@@ -10,12 +10,11 @@ import pytest
 
 from orchestrator_job import errors, fence, mongo, patience, steps, telemetry
 from tests import waiting
-from tests.fakes.ollama import process
-from tests.orchestrator_job import job, knowledge
+from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation import workbench
+from tests.orchestrator_job.desk import Desk
 
 pytestmark = pytest.mark.services
-_STALL = {"fault": {"stall": {"afterBytes": 0, "gate": "never"}}}
 
 
 @pytest.fixture
@@ -35,36 +34,31 @@ def statuses(found: dict[str, dict[str, Any]]) -> dict[str, str | None]:
     return {name: found[name].get("status") for name in sorted(found, key=lambda name: found[name]["startedAt"])}
 
 
-async def test_a_run_notes_its_nodes_and_what_they_took(
-    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
-) -> None:
-    fake.set_script({job.TAG: ["no json", job.reply()]})
-    assert (await task.run()).message["exitReason"] == "Answered"
-    found = noted(store, task.uid)
+async def test_a_run_notes_its_nodes_and_what_they_took(desk: Desk) -> None:
+    await desk.ends("Answered", ["no json", job.reply()])
+    found = noted(desk.store, desk.task.uid)
     done = dict.fromkeys(("intake", "evidence", "respond", "approve", "finalize"), "COMPLETED")
     assert list(statuses(found).items()) == list(done.items())
     assert all(one["startedAt"] <= one["endedAt"] for one in found.values())
     assert [name for name, one in found.items() if "llmCalls" in one] == ["respond"]
-    [spent] = [one["spent"]["r1"] for one in store.all(fence.COLLECTION, _id=task.uid)]
+    [spent] = [one["spent"]["r1"] for one in desk.store.all(fence.COLLECTION, _id=desk.task.uid)]
     assert (found["respond"]["llmCalls"], found["respond"]["tokens"]) == (spent["llmCalls"], spent["tokens"])
     assert spent["llmCalls"] == 2
 
 
-async def test_a_node_is_there_while_it_runs_and_goes_on_in_the_next_run(
-    task: job.Job, store: job.Store, fake: process.Fake
-) -> None:
-    fake.set_script({job.TAG: [_STALL, job.reply()]})
-    running = task.start(JERVIS_DRAIN_GRACE_SECONDS="0.2")
-    await waiting.eventually(lambda: bool(store.all(fence.COLLECTION, **{"steps.r1.respond": {"$exists": True}})))
-    live = noted(store, task.uid)
+async def test_a_node_is_there_while_it_runs_and_goes_on_in_the_next_run(desk: Desk) -> None:
+    desk.fake.set_script({job.TAG: [job.STALL, job.reply()]})
+    running = desk.task.start(JERVIS_DRAIN_GRACE_SECONDS="0.2")
+    await waiting.eventually(lambda: bool(desk.store.all(fence.COLLECTION, **{"steps.r1.respond": {"$exists": True}})))
+    live = noted(desk.store, desk.task.uid)
     assert statuses(live) == {"intake": "COMPLETED", "evidence": "COMPLETED", "respond": None}
-    await job.reached(fake)
+    await job.reached(desk.fake)
     running.process.send_signal(signal.SIGTERM)
-    assert (await task.end(running)).message["exitReason"] == "Drained"
-    stopped = noted(store, task.uid)
+    assert (await desk.task.end(running)).message["exitReason"] == "Drained"
+    stopped = noted(desk.store, desk.task.uid)
     assert statuses(stopped)["respond"] == "INTERRUPTED"
-    assert (await task.run()).message["exitReason"] == "Answered"
-    ended = noted(store, task.uid)
+    await desk.ends("Answered")
+    ended = noted(desk.store, desk.task.uid)
     assert set(statuses(ended).values()) == {"COMPLETED"}
     assert ended["evidence"] == stopped["evidence"]
     assert ended["respond"]["startedAt"] > stopped["respond"]["startedAt"]

@@ -15,8 +15,8 @@ from aiohttp import web
 from crds import handover
 from orchestrator_job import settings, warmth
 from tests import httpserver, waiting
-from tests.fakes.ollama import process
 from tests.orchestrator_job import job
+from tests.orchestrator_job.desk import Desk
 
 
 class Operator:
@@ -62,23 +62,12 @@ def pooled(folder: Path, operator: Operator) -> dict[str, str]:
 
 def test_the_environment_of_the_task_overrides_that_of_the_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    for name, value in {
-        "JERVIS_KB_URL": "http://kb",
-        "JERVIS_ROUTER_URL": "http://router",
-        "JERVIS_MONGODB_URI": "mongodb://m",
-        "JERVIS_MODE": "Foreground",
-        "JERVIS_MAX_STEPS": "7",
-    }.items():
-        monkeypatch.setenv(name, value)
-    task = {
-        "JERVIS_TASK_UID": "u",
-        "JERVIS_TASK_NAME": "mail",
-        "JERVIS_TASK_NAMESPACE": "team",
-        "JERVIS_ATTEMPT": "3",
-        "JERVIS_MODE": "Background",
-        "JERVIS_USE_DELEGATION_GRAPH": "true",
-        "JERVIS_WALL_CLOCK_SECONDS": "90",
-    }
+    pod = {"KB_URL": "http://kb", "ROUTER_URL": "http://router", "MONGODB_URI": "mongodb://m", "MAX_STEPS": "7"}
+    for name, value in {**pod, "MODE": "Foreground"}.items():
+        monkeypatch.setenv(f"JERVIS_{name}", value)
+    own = {"TASK_UID": "u", "TASK_NAME": "mail", "TASK_NAMESPACE": "team", "ATTEMPT": "3", "MODE": "Background"}
+    own |= {"USE_DELEGATION_GRAPH": "true", "WALL_CLOCK_SECONDS": "90"}
+    task = {f"JERVIS_{name}": value for name, value in own.items()}
     settings.adopt({**task, "PATH": "/elsewhere"}, "/var/run/jervis/token")
     made = settings.Settings()
     assert os.environ["PATH"] != "/elsewhere"
@@ -96,33 +85,27 @@ def test_the_token_of_the_run_is_for_this_process_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.services
-async def test_a_waiting_process_works_on_the_task_that_it_gets(
-    task: job.Job, store: job.Store, fake: process.Fake, operator: Operator
-) -> None:
-    fake.set_script({job.TAG: [job.reply()]})
-    own = {name: task.environment.pop(name) for name in OWN[:3]} | {"JERVIS_ATTEMPT": "1"}
-    running = task.start(1, **pooled(task.folder, operator))
+async def test_a_waiting_process_works_on_the_task_that_it_gets(desk: Desk, operator: Operator) -> None:
+    desk.fake.set_script({job.TAG: [job.reply()]})
+    own = {name: desk.task.environment.pop(name) for name in OWN[:3]} | {"JERVIS_ATTEMPT": "1"}
+    running = desk.task.start(1, **pooled(desk.task.folder, operator))
     await running.logged("waiting for a task")
     await waiting.eventually(lambda: len(operator.shown) > 1)
-    assert fake.count(path="/api/chat") == 0
-    assert not store.all("orchestrator_fences"), "it has taken no task"
+    assert desk.calls() == 0
+    assert not desk.store.all("orchestrator_fences"), "it has taken no task"
     operator.given = handover.Given(environment=own, token="of-the-run")
-    ended = await task.end(running)
+    ended = await desk.task.end(running)
     assert (ended.status, ended.message["exitReason"], ended.message["attempt"]) == (0, "Answered", 1)
     assert set(operator.shown) == {"Bearer which-pod"}
-    assert (task.folder / "run-token").read_text() == "of-the-run"
+    assert (desk.task.folder / "run-token").read_text() == "of-the-run"
 
 
 @pytest.mark.services
-async def test_an_operator_that_refuses_or_is_away_is_asked_again(
-    task: job.Job, fake: process.Fake, operator: Operator
-) -> None:
-    fake.set_script({job.TAG: [job.reply()]})
-    own = {name: task.environment.pop(name) for name in OWN[:3]} | {"JERVIS_ATTEMPT": "1"}
+async def test_an_operator_that_refuses_or_is_away_is_asked_again(desk: Desk, operator: Operator) -> None:
+    own = {name: desk.task.environment.pop(name) for name in OWN[:3]} | {"JERVIS_ATTEMPT": "1"}
     operator.answers = [(503, {"error": "away"}), (401, {"error": "not yet"})]
     operator.given = handover.Given(environment=own)
-    ended = await task.run(1, **pooled(task.folder, operator))
-    assert ended.message["exitReason"] == "Answered"
+    await desk.ends("Answered", [job.reply()], **pooled(desk.task.folder, operator))
     assert len(operator.shown) == 3
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator_job import memory
+from orchestrator_job import memory, mongo, patience
 from orchestrator_job.context import entries, reading, retention, summarizer
 from orchestrator_job.context.retention import Level
 from orchestrator_job.delegation.tools import port
@@ -117,13 +117,17 @@ def test_the_parts_of_a_text_are_the_text(text: str, most: int) -> None:
     assert all(len(one) <= most for one in found)
 
 
+async def opened(store: job.Store, task: memory.TaskMemory, now: list[datetime], attempt: int = 1) -> entries.Context:
+    """That of a process which works on the task, and asks no model; the time is the first of `now`."""
+    bench = workbench.Bench(store, None, task, attempt=attempt)  # type: ignore[arg-type]
+    await bench.guard.claim(workbench.NOW)
+    return entries.Context(bench.database, bench.guard, bench.book, task, lambda: now[0])
+
+
 @pytest.mark.services
 async def test_an_entry_is_written_once_and_expires(store: job.Store, uid: str) -> None:
-    task: memory.TaskMemory = workbench.task(uid)
-    bench = workbench.Bench(store, None, task)  # type: ignore[arg-type]  # no model is asked
-    await bench.guard.claim(workbench.NOW)
     now = [workbench.NOW]
-    context = entries.Context(bench.database, bench.guard, bench.book, task, lambda: now[0])
+    context = await opened(store, workbench.task(uid), now)
     assert not await context.kept("r1.d1")
     await context.keep(OLD, retention.Kept(False, timedelta(days=7), "why"))
     await context.keep(OLD.model_copy(update={"text": "another"}), retention.Kept(True, timedelta(days=30), "why"))
@@ -136,20 +140,16 @@ async def test_an_entry_is_written_once_and_expires(store: job.Store, uid: str) 
     assert [one.path for one in await context.before(2)] == ["r1.g1"]
     now[0] += timedelta(days=8)
     assert [one.path for one in await context.of_round(1)] == ["r1.g1"]
-    assert await entries.expire(bench.database, now[0]) == 1
+    assert await entries.expire(mongo.Database(store.client, store.name, patience.Patience(5)), now[0]) == 1
 
 
 @pytest.mark.services
 async def test_a_process_that_died_behind_its_write_leaves_no_open_ledger(store: job.Store, uid: str) -> None:
     task = workbench.task(uid)
-    first, second = (workbench.Bench(store, None, task, attempt=n) for n in (1, 2))  # type: ignore[arg-type]
-    await first.guard.claim(workbench.NOW)
-    await entries.Context(first.database, first.guard, first.book, task, lambda: workbench.NOW).keep(
-        OLD, retention.Kept(False, timedelta(days=7), "why")
-    )
+    first = await opened(store, task, [workbench.NOW])
+    await first.keep(OLD, retention.Kept(False, timedelta(days=7), "why"))
     store.database["orchestrator_ledger"].update_one({"taskUid": uid}, {"$set": {"state": "started", "result": None}})
-    await second.guard.claim(workbench.NOW)
-    again = entries.Context(second.database, second.guard, second.book, task, lambda: workbench.NOW)
+    again = await opened(store, task, [workbench.NOW], attempt=2)
     assert await again.kept("r1.d1")
     assert [one["state"] for one in store.all("orchestrator_ledger", taskUid=uid)] == ["done"]
 
@@ -159,9 +159,7 @@ async def test_a_step_is_read_whole_in_parts_and_only_of_the_own_task(store: job
     task, now, kept = workbench.task(uid), [workbench.NOW], retention.Kept(False, timedelta(days=7), "why")
     foreign = workbench.task("f" * 32)
     for each, path in ((foreign, "r1.d9"), (task, "r1.d1")):
-        bench = workbench.Bench(store, None, each)  # type: ignore[arg-type]  # no model is asked
-        await bench.guard.claim(workbench.NOW)
-        context = entries.Context(bench.database, bench.guard, bench.book, each, lambda: now[0])
+        context = await opened(store, each, now)
         await context.keep(OLD.model_copy(update={"path": path, "text": f"{each.task_uid[0]}{OLD.text}"}), kept)
     await context.keep(STEP.model_copy(update={"goal": 1}), kept)
     await context.keep(FIRST.model_copy(update={"steps": ("r1.d1", "r1.d2")}), kept)

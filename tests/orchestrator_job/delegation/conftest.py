@@ -11,7 +11,8 @@ import pytest
 from router import client as router_client
 from tests import waiting
 from tests.fakes.ollama import process
-from tests.orchestrator_job.delegation import workbench
+from tests.orchestrator_job import job, knowledge
+from tests.orchestrator_job.delegation import rounds, workbench
 
 
 @pytest.fixture
@@ -32,3 +33,17 @@ async def target() -> AsyncIterator[workbench.Target]:
 def uid() -> str:
     """A task of its own."""
     return uuid.uuid4().hex
+
+
+@pytest.fixture
+def benches(store: job.Store, router: router_client.Client, fake: process.Fake, uid: str) -> workbench.Benches:
+    """The processes that work on a task."""
+    return workbench.Benches(store, router, fake, uid)
+
+
+@pytest.fixture
+def nodes(
+    store: job.Store, router: router_client.Client, known: knowledge.Knowledge, fake: process.Fake, uid: str
+) -> rounds.Nodes:
+    """The nodes around the delegations of a task."""
+    return rounds.Nodes(store, router, known, fake, uid)

@@ -138,6 +138,58 @@ async def opened(
         yield Round(workbench.Bench(store, router, task, limits=limits), kb, **more)
 
 
+class Nodes:
+    """The same of one task, in one call each; `settings` are those of `opened` and fields of the task."""
+
+    def __init__(
+        self,
+        store: job.Store,
+        router: router_client.Client,
+        known: knowledge.Knowledge,
+        fake: process.Fake,
+        uid: str,
+    ) -> None:
+        self.store, self.router, self.known, self.fake, self.uid = store, router, known, fake, uid
+
+    def opened(self, content: str, **settings: Any) -> contextlib.AbstractAsyncContextManager[Round]:
+        """A round of the task."""
+        own = {name: settings.pop(name) for name in ("num_ctx", "flags", "limits") if name in settings}
+        return opened(self.store, self.router, self.known, workbench.task(self.uid, content, **settings), **own)
+
+    async def planned(
+        self, answers: Sequence[Any], *items: pack.Item, content: str, **settings: Any
+    ) -> tuple[state.State, models.ExecutionPlan]:
+        """The state and the plan, where the planning model answers so."""
+        self.fake.set_script({PLAN: answers})
+        async with self.opened(content, **settings) as one:
+            return await one.planned(await one.begun(*items))
+
+    async def answered(
+        self,
+        answers: Sequence[Any],
+        items: Sequence[pack.Item],
+        *outputs: models.AgentOutput | None,
+        plan: Sequence[Any] = (),
+        content: str = "When is the release of the router?",
+        **settings: Any,
+    ) -> tuple[dict[str, Any], list[pack.Item]]:
+        """The answer and its evidence, where the model that writes it answers so and agents have handed that back."""
+        self.fake.set_script({SYNTHESIZE: answers, **({PLAN: plan} if plan else {})})
+        async with self.opened(content, **settings) as one:
+            begun, made = await one.planned(await one.begun(*items))
+            assert len(made.delegations) == len(outputs)
+            return await one.answered(await one.handed_back(begun, made, outputs))
+
+    def prompts(self, tag: str) -> list[tuple[str, str]]:
+        """System and first user message of each request with this tag."""
+        asked = [one["body"]["messages"] for one in self.fake.requests(path="/api/chat", tag=tag)]
+        return [(one[0]["content"], one[1]["content"]) for one in asked]
+
+    def calls(self) -> int:
+        """How many requests to models there were."""
+        return self.fake.count(path="/api/chat")
+
+
 def item(content: str, source: str = "email::plan", **fields: Any) -> pack.Item:
     """An item of evidence."""
     return pack.Item(id=0, content=content, **{"source": source, "title": "Plan", "origin": "RAG", **fields})
@@ -151,9 +203,3 @@ def output(agent: str, result: str, **fields: Any) -> models.AgentOutput:
         "needs_verification": False, "structured_data": {"status": status, "issues": []}, **fields,
     }  # fmt: skip
     return models.AgentOutput.model_validate(given)
-
-
-def prompts(fake: process.Fake, tag: str) -> list[tuple[str, str]]:
-    """System and first user message of each request with this tag."""
-    asked = [one for one in fake.requests(path="/api/chat") if one["tag"] == tag]
-    return [(one["body"]["messages"][0]["content"], one["body"]["messages"][1]["content"]) for one in asked]

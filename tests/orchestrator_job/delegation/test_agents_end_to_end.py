@@ -8,34 +8,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kb import metrics as kb_metrics
-from kb import mongo as kb_mongo
 from orchestrator_job.delegation import registry
-from router import client as router_client
 from tests.fakes.ollama import process
-from tests.kb import clock as clocks
 from tests.kb.conftest import clock, database, meters
 from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation import cases, office, workbench
+from tests.orchestrator_job.delegation.office import place
 from tests.orchestrator_job.delegation.test_runs import PLAN, SYNTHESIS, decided, planned
 
-__all__ = ["clock", "database", "meters"]
+__all__ = ["clock", "database", "meters", "place"]
 pytestmark = pytest.mark.services
-
-
-@pytest.fixture
-async def place(
-    task: job.Job, store: job.Store, router: router_client.Client, clock: clocks.Clock, meters: kb_metrics.Metrics,
-    database: kb_mongo.Database, tmp_path: Path,
-) -> AsyncIterator[office.Office]:  # fmt: skip
-    async with office.opened(task, store, router, clock, meters, database, tmp_path) as made:
-        yield made
 
 
 ACTIONS = {"ProjectManagement": "tracker_ops", "Email": "respond", "LegacyAgent": "mixed"}
@@ -69,12 +55,6 @@ def counted(number: int, parts: tuple[cases.Part, ...]) -> dict[str, tuple[str, 
     return found
 
 
-def heard(fake: process.Fake, part: cases.Part) -> list[tuple[str, str]]:
-    """Each call of an agent's loop with what it was answered, as its model saw them at the end."""
-    said = fake.requests(tag=tag(part.agent))[-1]["body"]["messages"]
-    return [(one["tool_name"], one["content"]) for one in said if one["role"] == "tool"]
-
-
 async def carried_out(
     place: office.Office, fake: process.Fake, asked: cases.Round, said: dict[str, Any]
 ) -> dict[str, Any]:
@@ -82,18 +62,15 @@ async def carried_out(
     the task's memory."""
     fake.forget()
     fake.set_script(script(asked, place.commit()))
-    place.remember(**said)
-    ended = await place.run()
+    place.remember(**{"approvals": None, **said})
     if asked.held is not None:
-        assert ended.message["exitReason"] == "NeedsApproval", ended
+        ended = await place.desk.ends("NeedsApproval")
         assert ended.message["action"]["tool"] == asked.held.tool
         assert asked.held.why in ended.message["action"]["why"]
-        verdict = decided(place.attempt, asked.held.verdict, comment="not to them")
-        place.remember(**said, approvals=[verdict])
-        ended = await place.run()
-    assert (ended.status, ended.message["exitReason"]) == (0, "Answered"), ended
-    [result] = place.made.store.all("task_results", _id=place.task.uid)
-    return result
+        verdict = decided(place.desk.attempt, asked.held.verdict, comment="not to them")
+        place.remember(approvals=[verdict])
+    await place.desk.ends("Answered")
+    return place.desk.result()
 
 
 def test_every_agent_has_a_case() -> None:
@@ -110,7 +87,7 @@ def test_every_agent_has_a_case() -> None:
 @pytest.mark.parametrize("case", cases.CASES, ids=lambda one: one.agent)
 async def test_an_agent_works_on_a_task_of_its_own(place: office.Office, fake: process.Fake, case: cases.Case) -> None:
     if case.agent == registry.LEGACY:
-        place.task.environment["JERVIS_USE_SPECIALIST_AGENTS"] = "false"
+        place.desk.task.environment["JERVIS_USE_SPECIALIST_AGENTS"] = "false"
     expected: dict[str, tuple[str, bool, int, int]] = {}
     result: dict[str, Any] = {}
     first, *later = case.rounds
@@ -118,7 +95,7 @@ async def test_an_agent_works_on_a_task_of_its_own(place: office.Office, fake: p
         said = [{"id": f"m{at}", "text": one.said} for at, one in enumerate(later[: number - 1], start=1)]
         result = await carried_out(place, fake, asked, {"content": first.said, "messages": said})
         for part in asked.all():
-            answers = heard(fake, part)
+            answers = workbench.heard(fake, tag(part.agent))
             assert [name for name, _ in answers] == [each.tool for each in part.calls]
             for each, (_, answer) in zip(part.calls, answers, strict=True):
                 assert each.said in answer, (each, answer)
@@ -132,7 +109,7 @@ async def test_an_agent_works_on_a_task_of_its_own(place: office.Office, fake: p
         assert f"[{urn}]" in report
         report = report.replace(f"[{urn}]", "[*]")
     assert re.sub(r"\[\d+\]", "[*]", result["answer"]) == report
-    metrics = place.made.store.all("delegation_metrics", taskUid=place.task.uid)
+    metrics = place.made.store.all("delegation_metrics", taskUid=place.desk.task.uid)
     fields = ("agentName", "success", "llmCalls", "subDelegationCount")
     assert {one["delegationId"]: tuple(one[name] for name in fields) for one in metrics} == expected
     assert place.outside() == {**office.QUIET, **case.outside}

@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import pymongo
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -88,13 +87,8 @@ async def _agent(pool: budget.Budget, shape: Shape, name: str, depth: int, spent
 @pytest.fixture(scope="module")
 def shared(mongodb_uri: str) -> Iterator[job.Store]:
     """One database for all trees; each has a task of its own."""
-    client: pymongo.MongoClient[dict[str, object]] = pymongo.MongoClient(mongodb_uri, tz_aware=True)
-    name = f"test_budget_{uuid.uuid4().hex[:12]}"
-    try:
-        yield job.Store(client, name)
-    finally:
-        client.drop_database(name)
-        client.close()
+    with job.stored(mongodb_uri, "test_budget") as stored:
+        yield stored
 
 
 @settings(max_examples=thorough.examples(200), deadline=None)

@@ -14,12 +14,13 @@ from orchestrator_job import patches
 from tests.fakes.ollama import process
 from tests.orchestrator_job.delegation import cases, office
 from tests.orchestrator_job.delegation.cases import COMMIT, Held, Part, Round, call
-from tests.orchestrator_job.delegation.test_agents_end_to_end import carried_out, clock, database, meters, place
+from tests.orchestrator_job.delegation.office import place
+from tests.orchestrator_job.delegation.test_agents_end_to_end import carried_out, clock, database, meters
 
 __all__ = ["clock", "database", "meters", "place"]
 pytestmark = pytest.mark.services
 
-OPEN, EDIT = cases._OPEN, cases._EDIT
+OPEN, EDIT, COMMITS = cases._OPEN, cases._EDIT, cases._COMMIT
 SAID = "Correct the function area in the repository code: it must multiply."
 AREA = "def area(w, h):\n    return w * h\n"
 
@@ -34,7 +35,7 @@ async def round_of(place: office.Office, fake: process.Fake, asked: Round, **sai
 
 def stored(place: office.Office, key: str) -> str:
     """An artifact as `kubectl jervis artifacts NAME --get KEY` gives it."""
-    [kept] = place.made.store.all("orchestrator_artifacts", _id=f"{place.task.uid}/{key}")
+    [kept] = place.made.store.all("orchestrator_artifacts", _id=f"{place.desk.task.uid}/{key}")
     return str(json.loads(kept["body"]))
 
 
@@ -53,8 +54,7 @@ async def test_changed_files_without_a_push_are_a_patch(
     place: office.Office, fake: process.Fake, tmp_path: Path
 ) -> None:
     write = call("write_file", "Written: build/new.txt.", path="build/new.txt", content="Žluťoučký\r\n")
-    commit = call("commit_changes", "Committed: ", message="Multiply")
-    result = await round_of(place, fake, coding(OPEN, EDIT, commit, write))
+    result = await round_of(place, fake, coding(OPEN, EDIT, COMMITS, write))
     [changes] = result["changes"]
     assert {name: changes[name] for name in ("connection", "branch", "files", "pushed", "commit")} == {
         "connection": "code", "branch": "main", "files": 2, "pushed": "", "commit": ""
@@ -76,7 +76,7 @@ async def test_changed_files_without_a_push_are_a_patch(
 async def test_a_push_takes_the_place_of_the_patch_and_a_rejected_one_does_not(
     place: office.Office, fake: process.Fake, tmp_path: Path, verdict: str
 ) -> None:
-    first = await round_of(place, fake, coding(OPEN, EDIT, call("commit_changes", "Committed: ", message="Multiply")))
+    first = await round_of(place, fake, coding(OPEN, EDIT, COMMITS))
     head = place.commit()
     said = "done" if verdict == "Approved" else "not"
     push = call("push_branch", said, branch="jervis/area", commit=COMMIT)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from orchestrator_job import ledger
 from orchestrator_job.delegation import orders, repeats
-from tests.fakes.ollama import process
 from tests.orchestrator_job import job
-from tests.orchestrator_job.delegation import sources, workbench
-from tests.orchestrator_job.delegation.test_runs import EMAIL, LEGAL, PLAN, SYNTHESIS, decided, delegating, planned
+from tests.orchestrator_job.delegation import workbench
+from tests.orchestrator_job.delegation.test_runs import EMAIL, LEGAL, PLAN, SYNTHESIS, decided, planned
 from tests.orchestrator_job.delegation.workbench import calls, report
+from tests.orchestrator_job.desk import Desk
 
 LEGACY = "job.agent.LegacyAgent/v1"
 TRACKER = "job.agent.IssueTracker/v1"
@@ -22,13 +21,6 @@ MAIL = {"to": ["a@example.com"], "subject": "Release", "text": "On Friday."}
 ORDER = "Send the date of the release to a@example.com, then say what the contract allows."
 GAVE_UP = "STATUS: 0\nRESULT: I could not find the contract.\nCONFIDENCE: 0.9\nNEEDS_VERIFICATION: false"
 DONE = "sendMail to.0 a@example.com: Done: sendMail."
-
-
-@pytest.fixture
-async def outside() -> AsyncIterator[sources.Sources]:
-    """Where effects happen."""
-    async with sources.serving() as made:
-        yield made
 
 
 def escalating(mail: dict[str, Any]) -> dict[str, list[Any]]:
@@ -43,55 +35,45 @@ def escalating(mail: dict[str, Any]) -> dict[str, list[Any]]:
 
 @pytest.mark.services
 @pytest.mark.parametrize("text", ["On Friday.", "on  friday."])
-async def test_who_takes_a_task_over_knows_what_was_sent_and_does_not_send_it_again(
-    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources, text: str
-) -> None:
-    fake.set_script(escalating({**MAIL, "text": text}))
-    store.remember(task.memory(type="UserTask", content=ORDER))
-    ended = await delegating(task, outside).run()
-    assert ended.message["exitReason"] == "Answered", ended
-    assert list(outside.effects.values()) == [1]
-    first, second = (one["body"]["messages"] for one in fake.requests(tag=LEGACY))
+async def test_who_takes_a_task_over_knows_what_was_sent_and_does_not_send_it_again(desk: Desk, text: str) -> None:
+    await desk.delegates().ends("Answered", escalating({**MAIL, "text": text}), type="UserTask", content=ORDER)
+    assert list(desk.outside.effects.values()) == [1]
+    first, second = (one["body"]["messages"] for one in desk.fake.requests(tag=LEGACY))
     assert f'<context about="what this task has done already; do not do it again">\n{DONE}' in first[1]["content"]
     assert f"This task has done it already, and it was not done again. {DONE}" in second[-1]["content"]
 
 
 @pytest.mark.services
-async def test_the_same_aim_in_other_words_is_for_a_person_where_the_task_was_taken_over(
-    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
-) -> None:
-    fake.set_script(escalating({**MAIL, "text": "It is on Friday!"}))
-    store.remember(task.memory(type="UserTask", content=ORDER))
-    ended = await delegating(task, outside).run()
-    assert ended.message["exitReason"] == "NeedsApproval", ended
+async def test_the_same_aim_in_other_words_is_for_a_person_where_the_task_was_taken_over(desk: Desk) -> None:
+    ended = await desk.delegates().ends(
+        "NeedsApproval", escalating({**MAIL, "text": "It is on Friday!"}), type="UserTask", content=ORDER
+    )
     assert "had this task before has done this in other words" in ended.message["action"]["why"]
-    assert list(outside.effects.values()) == [1]
-    store.remember(task.memory(type="UserTask", content=ORDER, approvals=[decided(1, "Approved")]))
-    assert (await task.run(attempt=2)).message["exitReason"] == "Answered"
-    assert list(outside.effects.values()) == [1, 1]
+    assert list(desk.outside.effects.values()) == [1]
+    await desk.ends("Answered", approvals=[decided(1, "Approved")])
+    assert list(desk.outside.effects.values()) == [1, 1]
 
 
 @pytest.mark.services
-async def test_later_groups_know_what_was_done_and_two_branches_do_it_once(
-    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
-) -> None:
+async def test_later_groups_know_what_was_done_and_two_branches_do_it_once(desk: Desk) -> None:
     drafts: list[tuple[str, str, list[int]]] = [
         ("Email", "Send it.", []),
         ("Email", "Send the date.", []),
         ("Legal", "Look.", [1, 2]),
     ]
-    fake.set_script(
+    await desk.delegates().ends(
+        "Answered",
         {
             PLAN: [planned(*drafts)],
             EMAIL: [calls(("send_mail", MAIL)), calls(("send_mail", MAIL)), report("Sent."), report("Sent.")],
             LEGAL: [report("It may.")],
             SYNTHESIS: [job.reply(answer="The mail was sent.", citations=[])],
-        }
+        },
+        type="UserTask",
+        content=ORDER,
     )
-    store.remember(task.memory(type="UserTask", content=ORDER))
-    assert (await delegating(task, outside).run()).message["exitReason"] == "Answered"
-    assert list(outside.effects.values()) == [1]
-    assert DONE in json.dumps(fake.requests(tag=LEGAL)[0]["body"]["messages"])
+    assert list(desk.outside.effects.values()) == [1]
+    assert DONE in json.dumps(desk.fake.requests(tag=LEGAL)[0]["body"]["messages"])
 
 
 def once(*mails: dict[str, Any]) -> dict[str, list[Any]]:
@@ -116,58 +98,36 @@ AGAIN = "It did not arrive. Send the same mail to a@example.com again."
 
 
 @pytest.mark.services
-async def test_what_the_user_orders_again_in_a_later_message_is_done_again_once(
-    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
-) -> None:
-    fake.set_script(once())
-    store.remember(task.memory(**said()))
-    assert (await delegating(task, outside).run()).message["exitReason"] == "Answered"
-    fake.set_script(once(MAIL, {**MAIL, "text": "on friday."}))
-    store.remember(task.memory(**said(AGAIN)))
-    ended = await task.run(attempt=2)
-    assert ended.message["exitReason"] == "Answered", ended
-    assert [key.split()[-1] for key in outside.effects] == ["r1.d1_2", "r2.d1_2"]
-    assert "and it was not done again" in fake.requests(tag=EMAIL)[-1]["body"]["messages"][-1]["content"]
+async def test_what_the_user_orders_again_in_a_later_message_is_done_again_once(desk: Desk) -> None:
+    await desk.delegates().ends("Answered", once(), **said())
+    await desk.ends("Answered", once(MAIL, {**MAIL, "text": "on friday."}), **said(AGAIN))
+    assert [key.split()[-1] for key in desk.outside.effects] == ["r1.d1_2", "r2.d1_2"]
+    assert "and it was not done again" in desk.fake.requests(tag=EMAIL)[-1]["body"]["messages"][-1]["content"]
 
     # The order was for that round.
-    fake.set_script(once())
-    store.remember(task.memory(**said(AGAIN, "Thank you. And is it right?")))
-    asked = await task.run(attempt=3)
-    assert asked.message["exitReason"] == "NeedsApproval", asked
+    asked = await desk.ends("NeedsApproval", once(), **said(AGAIN, "Thank you. And is it right?"))
     assert "This task has done the same in an earlier round." in asked.message["action"]["why"]
-    assert sum(outside.effects.values()) == 2
+    assert sum(desk.outside.effects.values()) == 2
 
 
 @pytest.mark.services
 @pytest.mark.parametrize("message", ["Was it sent?", "It did not arrive.", "Send the price to b@example.com.", OTHER])
-async def test_the_same_again_that_a_message_does_not_order_is_for_a_person(
-    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources, message: str
-) -> None:
-    fake.set_script(once())
-    store.remember(task.memory(**said()))
-    assert (await delegating(task, outside).run()).message["exitReason"] == "Answered"
-    fake.set_script(once())
-    store.remember(task.memory(**said(message)))
-    ended = await task.run(attempt=2)
-    assert ended.message["exitReason"] == "NeedsApproval", ended
+async def test_the_same_again_that_a_message_does_not_order_is_for_a_person(desk: Desk, message: str) -> None:
+    await desk.delegates().ends("Answered", once(), **said())
+    ended = await desk.ends("NeedsApproval", once(), **said(message))
     assert "This task has done the same in an earlier round." in ended.message["action"]["why"]
-    assert list(outside.effects.values()) == [1]
+    assert list(desk.outside.effects.values()) == [1]
 
 
 @pytest.mark.services
-async def test_an_order_in_a_message_does_not_repeat_what_a_round_without_an_answer_has_done(
-    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
-) -> None:
-    fake.set_script(once(MAIL, {**MAIL, "to": ["x@evil.example"]}))
-    store.remember(task.memory(**said()))
-    assert (await delegating(task, outside).run()).message["exitReason"] == "NeedsApproval"
-    assert list(outside.effects.values()) == [1]
-    fake.set_script(once())
-    store.remember(task.memory(**said("Send it to a@example.com and to no others.", "Send it to a@example.com.")))
-    ended = await task.run(attempt=2)
-    assert ended.message["exitReason"] == "NeedsApproval", ended
+async def test_an_order_in_a_message_does_not_repeat_what_a_round_without_an_answer_has_done(desk: Desk) -> None:
+    await desk.delegates().ends("NeedsApproval", once(MAIL, {**MAIL, "to": ["x@evil.example"]}), **said())
+    assert list(desk.outside.effects.values()) == [1]
+    ended = await desk.ends(
+        "NeedsApproval", once(), **said("Send it to a@example.com and to no others.", "Send it to a@example.com.")
+    )
     assert "which did not come to its end, has done the same" in ended.message["action"]["why"]
-    assert list(outside.effects.values()) == [1]
+    assert list(desk.outside.effects.values()) == [1]
 
 
 COMMUNICATION = "job.agent.Communication/v1"
@@ -192,155 +152,97 @@ def approved(asked: job.Ended, attempt: int, **fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.services
-async def test_the_same_that_two_agents_want_side_by_side_is_asked_about_and_done_once(
-    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
-) -> None:
-    fake.set_script(side_by_side(FOREIGN, FOREIGN))
-    store.remember(task.memory(**said()))
-    asked = await delegating(task, outside).run()
-    store.remember(task.memory(**said(), approvals=[approved(asked, 1)]))
-    ended = await task.run(attempt=2)
-    assert ended.message["exitReason"] == "Answered", ended
-    assert list(outside.effects.values()) == [1]
-    given = [fake.requests(tag=tag)[-1]["body"]["messages"][-1]["content"] for tag in (EMAIL, COMMUNICATION)]
+async def test_the_same_that_two_agents_want_side_by_side_is_asked_about_and_done_once(desk: Desk) -> None:
+    asked = await desk.delegates().run(side_by_side(FOREIGN, FOREIGN), **said())
+    await desk.ends("Answered", **said(), approvals=[approved(asked, 1)])
+    assert list(desk.outside.effects.values()) == [1]
+    given = [desk.fake.requests(tag=tag)[-1]["body"]["messages"][-1]["content"] for tag in (EMAIL, COMMUNICATION)]
     assert sum("This task has done it already, and it was not done again." in one for one in given) == 1
 
 
 @pytest.mark.services
-async def test_two_agents_whose_first_request_is_rejected_are_both_asked_about(
-    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
-) -> None:
-    fake.set_script(side_by_side(FOREIGN, FOREIGN))
-    store.remember(task.memory(**said()))
-    asked = await delegating(task, outside).run()
+async def test_two_agents_whose_first_request_is_rejected_are_both_asked_about(desk: Desk) -> None:
+    asked = await desk.delegates().run(side_by_side(FOREIGN, FOREIGN), **said())
     no = {**approved(asked, 1), "verdict": "Rejected"}
-    store.remember(task.memory(**said(), approvals=[no]))
-    again = await task.run(attempt=2)
-    store.remember(task.memory(**said(), approvals=[no, approved(again, 2)]))
-    assert (await task.run(attempt=3)).message["exitReason"] == "Answered"
-    assert list(outside.effects.values()) == [1]
+    again = await desk.run(**said(), approvals=[no])
+    await desk.ends("Answered", **said(), approvals=[no, approved(again, 2)])
+    assert list(desk.outside.effects.values()) == [1]
 
 
 @pytest.mark.services
-async def test_an_approval_whose_arguments_are_edited_to_what_was_done_does_nothing_more(
-    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
-) -> None:
-    fake.set_script(side_by_side(FOREIGN, {**FOREIGN, "text": "On Monday."}))
-    store.remember(task.memory(**said()))
-    asked = await delegating(task, outside).run()
+async def test_an_approval_whose_arguments_are_edited_to_what_was_done_does_nothing_more(desk: Desk) -> None:
+    asked = await desk.delegates().run(side_by_side(FOREIGN, {**FOREIGN, "text": "On Monday."}), **said())
     approvals = [approved(asked, 1)]
-    store.remember(task.memory(**said(), approvals=approvals))
-    again = await task.run(attempt=2)
-    [sent] = outside.arguments.values()
+    again = await desk.run(**said(), approvals=approvals)
+    [sent] = desk.outside.arguments.values()
     same = {name: sent[name] for name in ("to", "subject", "text")}
     approvals.append(approved(again, 2, arguments=json.dumps(same)))
-    store.remember(task.memory(**said(), approvals=approvals))
-    ended = await task.run(attempt=3)
-    assert ended.message["exitReason"] == "Answered", ended
-    assert list(outside.effects.values()) == [1]
+    await desk.ends("Answered", **said(), approvals=approvals)
+    assert list(desk.outside.effects.values()) == [1]
 
 
 @pytest.mark.services
-async def test_edited_arguments_that_repeat_an_earlier_round_are_asked_about_with_that_reason(
-    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
-) -> None:
-    fake.set_script(once())
-    store.remember(task.memory(**said()))
-    assert (await delegating(task, outside).run()).message["exitReason"] == "Answered"
-    fake.set_script(once(FOREIGN))
-    store.remember(task.memory(**said("Tell the others, too.")))
-    asked = await task.run(attempt=2)
+async def test_edited_arguments_that_repeat_an_earlier_round_are_asked_about_with_that_reason(desk: Desk) -> None:
+    await desk.delegates().ends("Answered", once(), **said())
+    asked = await desk.run(once(FOREIGN), **said("Tell the others, too."))
     assert "earlier round" not in asked.message["action"]["why"]
     approvals = [approved(asked, 2, arguments=json.dumps(MAIL))]
-    store.remember(task.memory(**said("Tell the others, too."), approvals=approvals))
-    again = await task.run(attempt=3)
+    again = await desk.run(**said("Tell the others, too."), approvals=approvals)
     approvals.append(approved(again, 3, arguments=json.dumps(MAIL)))
     assert "This task has done the same in an earlier round." in again.message["action"]["why"]
     assert again.message["action"]["shown"] == asked.message["action"]["shown"]
-    assert list(outside.effects.values()) == [1]
-    store.remember(task.memory(**said("Tell the others, too."), approvals=approvals))
-    assert (await task.run(attempt=4)).message["exitReason"] == "Answered"
-    assert [one["to"] for one in outside.arguments.values()] == [["a@example.com"]] * 2
+    assert list(desk.outside.effects.values()) == [1]
+    await desk.ends("Answered", **said("Tell the others, too."), approvals=approvals)
+    assert [one["to"] for one in desk.outside.arguments.values()] == [["a@example.com"]] * 2
 
 
 @pytest.mark.services
-async def test_another_order_for_the_same_address_is_carried_out_without_the_old_one(
-    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
-) -> None:
-    fake.set_script(once())
-    store.remember(task.memory(**said()))
-    assert (await delegating(task, outside).run()).message["exitReason"] == "Answered"
-    fake.set_script(once(PRICE, MAIL))
-    store.remember(task.memory(**said(OTHER)))
-    asked = await task.run(attempt=2)
-    assert asked.message["exitReason"] == "NeedsApproval", asked
+async def test_another_order_for_the_same_address_is_carried_out_without_the_old_one(desk: Desk) -> None:
+    await desk.delegates().ends("Answered", once(), **said())
+    asked = await desk.ends("NeedsApproval", once(PRICE, MAIL), **said(OTHER))
     assert MAIL["text"] in asked.message["action"]["arguments"]
-    assert [one["text"] for one in outside.arguments.values()] == [MAIL["text"], PRICE["text"]]
+    assert [one["text"] for one in desk.outside.arguments.values()] == [MAIL["text"], PRICE["text"]]
 
 
 @pytest.mark.services
-async def test_an_issue_that_was_opened_again_is_closed_by_another_order(
-    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
-) -> None:
+async def test_an_issue_that_was_opened_again_is_closed_by_another_order(desk: Desk) -> None:
     closing = {
         **once(),
         PLAN: [planned(("IssueTracker", "Close it.", []), ("Legal", "Look.", [1]))],
         TRACKER: [calls(("update_issue", {"issue": "14", "state": "closed"})), report("Closed.")],
     }
     order = "Close issue 14, then say what the contract allows."
-    fake.set_script(closing)
-    store.remember(task.memory(**{**said(), "content": order}))
-    first = await delegating(task, outside, JERVIS_TRACKER_CONNECTION="tracker").run()
-    assert first.message["exitReason"] == "Answered", first
-    fake.set_script(closing)
-    store.remember(task.memory(**{**said("Bob has opened it. Close issue 14."), "content": order}))
-    ended = await task.run(attempt=2)
-    assert ended.message["exitReason"] == "Answered", ended
-    assert list(outside.effects.values()) == [1, 1]
+    await desk.delegates(JERVIS_TRACKER_CONNECTION="tracker").ends("Answered", closing, **{**said(), "content": order})
+    await desk.ends("Answered", closing, **{**said("Bob has opened it. Close issue 14."), "content": order})
+    assert list(desk.outside.effects.values()) == [1, 1]
 
 
 @pytest.mark.services
-async def test_orders_that_a_round_has_answered_permit_nothing_more(
-    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
-) -> None:
-    fake.set_script(once())
-    store.remember(task.memory(**said()))
-    assert (await delegating(task, outside).run()).message["exitReason"] == "Answered"
-    fake.set_script(once({**MAIL, "text": "It was moved."}))
-    store.remember(task.memory(**said("Thanks. What does the contract say?")))
-    asked = await task.run(attempt=2)
-    assert asked.message["exitReason"] == "NeedsApproval", asked
+async def test_orders_that_a_round_has_answered_permit_nothing_more(desk: Desk) -> None:
+    await desk.delegates().ends("Answered", once(), **said())
+    asked = await desk.ends(
+        "NeedsApproval", once({**MAIL, "text": "It was moved."}), **said("Thanks. What does the contract say?")
+    )
     assert "No order of the user" in asked.message["action"]["why"]
-    assert sum(outside.effects.values()) == 1
+    assert sum(desk.outside.effects.values()) == 1
 
 
 @pytest.mark.services
 async def test_orders_count_until_a_round_is_answered_and_what_rounds_before_it_did_is_reported_then(
-    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources
+    desk: Desk,
 ) -> None:
-    fake.set_script(once(FOREIGN))
-    store.remember(task.memory(**said()))
-    assert (await delegating(task, outside).run()).message["exitReason"] == "NeedsApproval"
+    await desk.delegates().ends("NeedsApproval", once(FOREIGN), **said())
     messages = ["Leave the others out."]
-    fake.set_script(once(MAIL, FOREIGN))
-    store.remember(task.memory(**said(*messages)))
-    assert (await task.run(attempt=2)).message["exitReason"] == "NeedsApproval"
-    assert [one["text"] for one in outside.arguments.values()] == [MAIL["text"]]
+    await desk.ends("NeedsApproval", once(MAIL, FOREIGN), **said(*messages))
+    assert [one["text"] for one in desk.outside.arguments.values()] == [MAIL["text"]]
     messages.append("To a@example.com alone.")
-    fake.set_script({**once(), EMAIL: [report("Nothing more.")]})
-    store.remember(task.memory(**said(*messages)))
-    assert (await task.run(attempt=3)).message["exitReason"] == "Answered"
+    await desk.ends("Answered", {**once(), EMAIL: [report("Nothing more.")]}, **said(*messages))
     messages.append("Thanks. Now send the price to a@example.com.")
-    fake.set_script(once(PRICE))
-    store.remember(task.memory(**said(*messages)))
-    ended = await task.run(attempt=4)
-    assert ended.message["exitReason"] == "Answered", ended
-    assert [one["text"] for one in outside.arguments.values()] == [MAIL["text"], PRICE["text"]]
+    await desk.ends("Answered", once(PRICE), **said(*messages))
+    assert [one["text"] for one in desk.outside.arguments.values()] == [MAIL["text"], PRICE["text"]]
     messages.append("Send the date to a@example.com again.")
-    fake.set_script(once(MAIL))
-    store.remember(task.memory(**said(*messages)))
-    assert (await task.run(attempt=5)).message["exitReason"] == "Answered"
-    assert sum(outside.effects.values()) == 3
+    await desk.ends("Answered", once(MAIL), **said(*messages))
+    assert sum(desk.outside.effects.values()) == 3
 
 
 @pytest.mark.parametrize(

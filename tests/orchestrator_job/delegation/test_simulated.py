@@ -8,11 +8,8 @@ import pytest
 
 from crds import pendingtask
 from orchestrator_job.delegation import models, registry
-from router import client as router_client
-from tests.fakes.ollama import process
-from tests.orchestrator_job import job, knowledge
 from tests.orchestrator_job.delegation import rounds, workbench
-from tests.orchestrator_job.delegation.workbench import Lookup
+from tests.orchestrator_job.delegation.workbench import Benches, Lookup
 
 pytestmark = pytest.mark.services
 PLAN = rounds.item("The release of the router is on Friday, 6 March. Ann tests the router before that.", "wiki::plan")
@@ -35,21 +32,10 @@ MAIL = "Subject: Release\n\nDear team,\n\nplease tell us when the release of the
     ids=["one look", "a mail"],
 )
 async def test_a_whole_round(
-    store: job.Store,
-    router: router_client.Client,
-    known: knowledge.Knowledge,
-    fake: process.Fake,
-    uid: str,
-    content: str,
-    kind: pendingtask.Type,
-    agents: list[str],
-    said: str,
-    source: str,
-    calls: int,
+    nodes: rounds.Nodes, content: str, kind: pendingtask.Type, agents: list[str], said: str, source: str, calls: int
 ) -> None:
-    known.items = []
-    task = workbench.task(uid, content, type=kind, source_urn="email::<eve@example.org>")
-    async with rounds.opened(store, router, known, task) as one:
+    nodes.known.items = []
+    async with nodes.opened(content, type=kind, source_urn="email::<eve@example.org>") as one:
         begun, plan = await one.planned(await one.begun(PLAN))
         assert [each.agent_name for each in plan.delegations] == agents
         outputs: list[Any] = [await one.bench.work(each) for each in plan.delegations]
@@ -59,17 +45,15 @@ async def test_a_whole_round(
     assert source in [each.source for each in items if each.id in given["citations"]]
     assert not given["needsInput"]
     # A question that one look answers costs no more calls of a model than without delegations.
-    assert fake.count(path="/api/chat") == calls
+    assert nodes.calls() == calls
 
 
-async def test_each_agent_works_with_its_own_prompt_and_tools(
-    store: job.Store, router: router_client.Client, fake: process.Fake, uid: str
-) -> None:
+async def test_each_agent_works_with_its_own_prompt_and_tools(benches: Benches) -> None:
     names = sorted(registry.KNOWN_TOOLS - {"delegate"})
-    bench = workbench.Bench(store, router, workbench.task(uid), *(Lookup(name) for name in names))
+    bench = benches.next(*(Lookup(name) for name in names))
     agents = (*bench.means.agents.specialists, bench.means.agents.legacy)
     first = {one.name: one.capability.tool_names[0] for one in agents}
-    fake.set_script(
+    benches.fake.set_script(
         {
             f"job.agent.{one.name}/v1": [
                 workbench.calls((first[one.name], {"query": f"what {one.name} needs"})),
@@ -83,7 +67,7 @@ async def test_each_agent_works_with_its_own_prompt_and_tools(
         assert isinstance(output, models.AgentOutput)
         assert (output.agent_name, output.success, output.result) == (one.name, True, f"{one.name} has done it.")
         assert output.structured_data["sources"] == [f"doc::what {one.name} needs"]
-    opening = [each for each in fake.requests(path="/api/chat") if len(each["body"]["messages"]) == 2]
+    opening = [each for each in benches.fake.requests(path="/api/chat") if len(each["body"]["messages"]) == 2]
     assert [each["tag"] for each in opening] == [f"job.agent.{one.name}/v1" for one in agents]
     for one, asked in zip(agents, opening, strict=True):
         assert asked["body"]["messages"][0]["content"].startswith(one.prompt)

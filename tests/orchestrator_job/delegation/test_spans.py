@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from tests.controllers.test_tracing import Collector, attributes, collector
-from tests.fakes.ollama import process
 from tests.orchestrator_job import job
-from tests.orchestrator_job.delegation import sources
-from tests.orchestrator_job.delegation.test_runs import ORDER, delegating, outside, script
+from tests.orchestrator_job.delegation.test_runs import FOREIGN, ORDER, script
+from tests.orchestrator_job.desk import Desk
 from tests.orchestrator_job.test_spans import CHAT, TRACED
 
 pytestmark = pytest.mark.services
-__all__ = ["collector", "outside"]
+__all__ = ["collector"]
 
 
 def below(spans: Sequence[Any], parent: Any) -> list[str]:
@@ -28,13 +27,8 @@ def named(spans: Sequence[Any], name: str) -> Any:
     return found
 
 
-async def test_the_tree_of_agents_tools_and_model_calls(
-    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources, collector: Collector
-) -> None:
-    fake.set_script(script())
-    store.remember(task.memory(content=ORDER))
-    ended = await delegating(task, outside, **TRACED).run()
-    assert (ended.status, ended.message["exitReason"]) == (0, "Answered"), ended
+async def test_the_tree_of_agents_tools_and_model_calls(desk: Desk, collector: Collector) -> None:
+    await desk.delegates(**TRACED).ends("Answered", script(), content=ORDER)
     spans = collector.sent()
     run = named(spans, "run")
     assert below(spans, run) == [
@@ -76,16 +70,14 @@ async def test_the_tree_of_agents_tools_and_model_calls(
 
 
 async def test_a_call_that_waits_for_a_person_is_no_error_and_is_not_done_twice(
-    task: job.Job, store: job.Store, fake: process.Fake, outside: sources.Sources, collector: Collector
+    desk: Desk, collector: Collector
 ) -> None:
-    fake.set_script(script({"to": ["x@evil.example"], "subject": "Release", "text": "On Friday."}))
-    store.remember(task.memory(content=ORDER))
-    assert (await delegating(task, outside, **TRACED).run()).message["exitReason"] == "NeedsApproval"
+    await desk.delegates(**TRACED).ends("NeedsApproval", script(FOREIGN), content=ORDER)
     held = named(collector.sent(), "execute_tool send_mail")
     assert attributes(held)["jervis.waiting"] is True
     assert held.status.code == 0
     assert attributes(named(collector.sent(), "invoke_agent Email"))["jervis.waiting"] is True
     collector.requests.clear()
     # The same request again: nothing is asked of a model, and nothing that is in the journal has a span.
-    assert (await task.run(attempt=2)).message["exitReason"] == "NeedsApproval"
+    await desk.ends("NeedsApproval")
     assert [one.name for one in collector.sent() if one.name.startswith(("chat", "execute_tool"))] == []

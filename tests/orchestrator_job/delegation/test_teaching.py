@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,12 +13,12 @@ from crds import pendingtask
 from kb import api
 from orchestrator_job.delegation import category, plans, registry, teaching
 from router.client import reading
-from tests.fakes.ollama import process
-from tests.orchestrator_job import job, knowledge
-from tests.orchestrator_job.delegation import sources, workbench
+from tests.orchestrator_job import job
+from tests.orchestrator_job.delegation import workbench
 from tests.orchestrator_job.delegation.test_procedures import procedure
-from tests.orchestrator_job.delegation.test_runs import EMAIL, PLAN, RESEARCH, SYNTHESIS, delegating, planned
+from tests.orchestrator_job.delegation.test_runs import EMAIL, PLAN, RESEARCH, SYNTHESIS, planned
 from tests.orchestrator_job.delegation.workbench import report
+from tests.orchestrator_job.desk import Desk
 from tests.orchestrator_job.test_standing import rule
 
 AGENTS = registry.Registry.load()
@@ -28,90 +27,70 @@ FINANCIAL = "job.agent.Financial/v1"
 ORDER = "Check the invoice 7 of Globex by the procedure for invoices of Globex, please."
 
 
-@pytest.fixture
-async def outside() -> AsyncIterator[sources.Sources]:
-    """Where effects happen."""
-    async with sources.serving() as made:
-        yield made
-
-
 def answer(text: str) -> dict[str, Any]:
     """As the operator writes it into the memory."""
     return {"id": "r1-q1", "text": text}
 
 
 @pytest.mark.services
-async def test_a_procedure_that_is_named_and_missing_is_asked_for_followed_and_kept(
-    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge, outside: sources.Sources
-) -> None:
-    store.remember(task.memory(type="UserTask", content=ORDER))
-    run = delegating(task, outside, JERVIS_USE_PROCEDURAL_MEMORY="true")
-    ended = await run.run()
-    assert ended.message["exitReason"] == "NeedsInput", ended
+async def test_a_procedure_that_is_named_and_missing_is_asked_for_followed_and_kept(desk: Desk) -> None:
+    desk.remember(type="UserTask", content=ORDER)
+    ended = await desk.delegates(JERVIS_USE_PROCEDURAL_MEMORY="true").ends("NeedsInput")
     [question] = ended.message["questions"]
     assert question["id"] == "r1-q1"
     assert question["text"].startswith('There is no procedure "invoices of Globex" yet. How is it done?')
-    assert fake.count(path="/api/chat") == 0
-    assert (known.saved, outside.effects) == ([], {})
-    entries = store.all("orchestrator_ledger", taskUid=task.uid)
+    assert desk.calls() == 0
+    assert (desk.known.saved, desk.outside.effects) == ([], {})
+    entries = desk.store.all("orchestrator_ledger", taskUid=desk.task.uid)
     assert {one["step"] for one in entries} == {"r1.finalize"}
 
-    fake.set_script(
+    said = "1. Find the invoice and its order.\n2. Financial: compare both sums."
+    await desk.ends(
+        "Answered",
         {
             STEPS: [{"procedure": True, "agents": ["Research", "Financial"]}],
             RESEARCH: [report("It is invoice 7.")],
             FINANCIAL: [report("The sum is right.")],
             SYNTHESIS: [job.reply()],
-        }
+        },
+        answers=[answer(said)],
     )
-    said = "1. Find the invoice and its order.\n2. Financial: compare both sums."
-    store.remember(task.memory(type="UserTask", content=ORDER, answers=[answer(said)]))
-    ended = await run.run(attempt=2)
-    assert ended.message["exitReason"] == "Answered", ended
-    [saved] = known.saved
+    [saved] = desk.known.saved
     assert (saved["source"], saved["triggerPattern"], saved["clientId"]) == (
         "user_defined", "invoices of Globex", "acme",
     )  # fmt: skip
     assert [(one["agent"], one["action"]) for one in saved["procedureSteps"]] == [
         ("Research", "Find the invoice and its order."), ("Financial", "compare both sums."),
     ]  # fmt: skip
-    assert [one["tag"] for one in fake.requests(path="/api/chat")] == [STEPS, RESEARCH, FINANCIAL, SYNTHESIS]
-    assert known.used == [{"clientId": "acme", "id": "invoices of Globex", "succeeded": True}]
+    assert desk.tags() == [STEPS, RESEARCH, FINANCIAL, SYNTHESIS]
+    assert desk.known.used == [{"clientId": "acme", "id": "invoices of Globex", "succeeded": True}]
 
 
 @pytest.mark.services
-async def test_a_no_is_done_without_one_and_asked_once(
-    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge, outside: sources.Sources
-) -> None:
-    store.remember(task.memory(type="UserTask", content=ORDER))
-    run = delegating(task, outside, JERVIS_USE_PROCEDURAL_MEMORY="true")
-    assert (await run.run()).message["exitReason"] == "NeedsInput"
-    fake.set_script(
-        {PLAN: [planned(("Research", "Look.", []), ("Email", "Say.", [1]))], RESEARCH: [report()], EMAIL: [report()],
-         SYNTHESIS: [job.reply()]}
-    )  # fmt: skip
-    store.remember(task.memory(type="UserTask", content=ORDER, answers=[answer("No.")]))
-    assert (await run.run(attempt=2)).message["exitReason"] == "Answered"
-    assert [one["source"] for one in known.saved] == ["learned"]
-    [entry] = [one for one in store.all("session_memory", taskId=task.uid) if one["details"]]
+async def test_a_no_is_done_without_one_and_asked_once(desk: Desk) -> None:
+    desk.remember(type="UserTask", content=ORDER)
+    await desk.delegates(JERVIS_USE_PROCEDURAL_MEMORY="true").ends("NeedsInput")
+    await desk.ends(
+        "Answered",
+        {
+            PLAN: [planned(("Research", "Look.", []), ("Email", "Say.", [1]))],
+            RESEARCH: [report()],
+            EMAIL: [report()],
+            SYNTHESIS: [job.reply()],
+        },
+        answers=[answer("No.")],
+    )
+    assert [one["source"] for one in desk.known.saved] == ["learned"]
+    [entry] = [one for one in desk.store.all("session_memory", taskId=desk.task.uid) if one["details"]]
     assert entry["details"][teaching.DECLINED] is True
 
 
 @pytest.mark.services
 @pytest.mark.parametrize("how", ["no json", "one call", "other model", "verdict"])
-async def test_without_a_verdict_that_it_is_a_procedure_an_answer_is_context_and_not_kept(
-    task: job.Job,
-    store: job.Store,
-    fake: process.Fake,
-    known: knowledge.Knowledge,
-    outside: sources.Sources,
-    how: str,
-) -> None:
-    run = delegating(task, outside, JERVIS_USE_PROCEDURAL_MEMORY="true")
-    store.remember(task.memory(type="UserTask", content=ORDER))
-    assert (await run.run()).message["exitReason"] == "NeedsInput"
+async def test_without_a_verdict_that_it_is_a_procedure_an_answer_is_context_and_not_kept(desk: Desk, how: str) -> None:
+    await desk.delegates(JERVIS_USE_PROCEDURAL_MEMORY="true").ends("NeedsInput", type="UserTask", content=ORDER)
     no_steps = {"procedure": False, "agents": ["Research"]}
-    fake.set_script(
+    desk.fake.set_script(
         {
             STEPS: [no_steps] if how == "verdict" else ["no json"] * 3,
             PLAN: [planned(("Research", "Look.", []))],
@@ -121,57 +100,43 @@ async def test_without_a_verdict_that_it_is_a_procedure_an_answer_is_context_and
     )
     budget = {"maxLlmCalls": 3} if how == "one call" else {}
     if how == "other model":
-        run.environment["JERVIS_PLANNER_MODEL"] = "none-has-it:1b"
+        desk.task.environment["JERVIS_PLANNER_MODEL"] = "none-has-it:1b"
     said = "I do not know, ask Bob about that."
-    store.remember(task.memory(type="UserTask", content=ORDER, answers=[answer(said)], budget=budget))
-    ended = await run.run(attempt=2)
-    assert ended.message["exitReason"] == "Answered", ended
-    assert [one for one in known.saved if one["source"] == "user_defined"] == []
-    entries = [one for one in store.all("session_memory", taskId=task.uid) if one["details"]]
+    await desk.ends("Answered", answers=[answer(said)], budget=budget)
+    assert [one for one in desk.known.saved if one["source"] == "user_defined"] == []
+    entries = [one for one in desk.store.all("session_memory", taskId=desk.task.uid) if one["details"]]
     # Only a verdict is the user's no: else such a task may ask again.
     assert [one["details"].get(teaching.DECLINED, False) for one in entries] == [how == "verdict"]
     if how in ("no json", "verdict"):
-        assert said in fake.requests(tag=PLAN)[0]["body"]["messages"][1]["content"]
-    assert len(fake.requests(tag=STEPS)) == {"no json": 3, "one call": 0}.get(how, 1)
+        assert said in desk.prompts(PLAN)[0]
+    assert len(desk.fake.requests(tag=STEPS)) == {"no json": 3, "one call": 0}.get(how, 1)
 
 
 @pytest.mark.services
-async def test_a_reply_that_is_no_verdict_is_corrected(
-    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge, outside: sources.Sources
-) -> None:
-    run = delegating(task, outside, JERVIS_USE_PROCEDURAL_MEMORY="true")
-    store.remember(task.memory(type="UserTask", content=ORDER))
-    assert (await run.run()).message["exitReason"] == "NeedsInput"
-    fake.set_script(
+async def test_a_reply_that_is_no_verdict_is_corrected(desk: Desk) -> None:
+    await desk.delegates(JERVIS_USE_PROCEDURAL_MEMORY="true").ends("NeedsInput", type="UserTask", content=ORDER)
+    await desk.ends(
+        "Answered",
         {
             STEPS: ["no json", {"procedure": True, "agents": ["Research"]}],
             RESEARCH: [report("It is invoice 7.")],
             SYNTHESIS: [job.reply()],
-        }
+        },
+        answers=[answer("Find the invoice and its order.")],
     )
-    store.remember(task.memory(type="UserTask", content=ORDER, answers=[answer("Find the invoice and its order.")]))
-    assert (await run.run(attempt=2)).message["exitReason"] == "Answered"
-    [saved] = known.saved
+    [saved] = desk.known.saved
     assert [one["agent"] for one in saved["procedureSteps"]] == ["Research"]
 
 
 @pytest.mark.services
 @pytest.mark.parametrize("how", ["flag", "rule", "restricted"])
-async def test_nothing_is_asked_where_it_could_not_be_kept_or_must_not_be(
-    task: job.Job,
-    store: job.Store,
-    fake: process.Fake,
-    known: knowledge.Knowledge,
-    outside: sources.Sources,
-    how: str,
-) -> None:
-    fake.set_script({PLAN: [planned(("Research", "Look.", []))], RESEARCH: [report()], SYNTHESIS: [job.reply()]})
+async def test_nothing_is_asked_where_it_could_not_be_kept_or_must_not_be(desk: Desk, how: str) -> None:
+    desk.fake.set_script({PLAN: [planned(("Research", "Look.", []))], RESEARCH: [report()], SYNTHESIS: [job.reply()]})
     if how == "rule":
-        known.rules = [rule("Do not disturb.\nenforce: never-use-tool ask")]
+        desk.known.rules = [rule("Do not disturb.\nenforce: never-use-tool ask")]
     more = {"onBehalfOf": ["user:eve"]} if how == "restricted" else {}
-    store.remember(task.memory(type="UserTask", content=ORDER, **more))
-    run = delegating(task, outside, JERVIS_USE_PROCEDURAL_MEMORY=str(how != "flag").lower())
-    assert (await run.run()).message["exitReason"] == "Answered"
+    desk.remember(type="UserTask", content=ORDER, **more)
+    await desk.delegates(JERVIS_USE_PROCEDURAL_MEMORY=str(how != "flag").lower()).ends("Answered")
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ from orchestrator_job.delegation import asking, budget, executor, journal, metri
 from orchestrator_job.delegation.tools import port
 from router import client as router_client
 from tests import httpserver
+from tests.fakes.ollama import process
+from tests.fakes.ollama.server import generation
 from tests.orchestrator_job import job
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -42,6 +44,18 @@ def report(result: str = "The release is on Friday.") -> str:
 def calls(*made: tuple[str, Mapping[str, Any]]) -> dict[str, Any]:
     """A turn of the scripted model that calls tools."""
     return {"toolCalls": [{"name": name, "arguments": dict(arguments)} for name, arguments in made]}
+
+
+def heard(fake: process.Fake, tag: str) -> list[tuple[str, str]]:
+    """The calls of an agent with what they were answered, as its model saw them at the end."""
+    said = fake.requests(tag=tag)[-1]["body"]["messages"]
+    return [(one["tool_name"], one["content"]) for one in said if one["role"] == "tool"]
+
+
+def parts(text: str, window: int = 16_384) -> list[str]:
+    """What a model answers that is asked on until the whole text is there: each answer ends at its bound."""
+    cut = generation.tokens(text)
+    return ["".join(cut[start:]) for start in range(0, len(cut), window // 4)]
 
 
 class Query(port.Arguments):
@@ -269,6 +283,29 @@ class Bench:
             await self.guard.claim(NOW)
         known = provenance.Known.of(self.task, self.task.content or "").more(retrieved)
         return await executor.Executor(self.means, held or standing.Standing(), known, earlier).work(message)
+
+
+class Benches:
+    """The processes that work on one task, one after the other."""
+
+    def __init__(self, store: job.Store, router: router_client.Client, fake: process.Fake, uid: str) -> None:
+        self.store, self.router, self.fake, self.uid = store, router, fake, uid
+        self.attempt = 0
+
+    def next(
+        self,
+        *tools: port.Tool,
+        content: str = "When is the release?",
+        limits: budget.Limits | None = None,
+        specialists: bool = True,
+        left: Callable[[], float] = lambda: math.inf,
+        **fields: Any,
+    ) -> Bench:
+        """The bench of the next process; `fields` are the task's."""
+        self.attempt += 1
+        asked = task(self.uid, content, **fields)
+        settings: dict[str, Any] = {"limits": limits, "specialists": specialists, "left": left}
+        return Bench(self.store, self.router, asked, *tools, attempt=self.attempt, **settings)
 
 
 def task(uid: str, content: str = "When is the release?", **fields: Any) -> memory.TaskMemory:

@@ -5,26 +5,22 @@ The models are scripted; what their calls are answered, and what has happened af
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kb import metrics as kb_metrics
-from kb import mongo as kb_mongo
-from router import client as router_client
 from tests.fakes.ollama import process
-from tests.kb import clock as clocks
 from tests.kb.conftest import clock, database, meters
 from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation import office, workbench
 from tests.orchestrator_job.delegation.conftest import router
+from tests.orchestrator_job.delegation.office import place
 from tests.orchestrator_job.delegation.test_runs import SYNTHESIS, decided
 from tests.orchestrator_job.legacy.test_runs import GOALS, LEGACY, STEPS, goal, steps
 
-__all__ = ["clock", "database", "meters", "router"]
+__all__ = ["clock", "database", "meters", "place", "router"]
 pytestmark = pytest.mark.services
 
 _OPEN: tuple[str, dict[str, Any]] = ("open_repository", {})
@@ -76,19 +72,15 @@ CASES = {
 }
 
 
-@pytest.fixture
-async def place(
-    task: job.Job, store: job.Store, router: router_client.Client, clock: clocks.Clock, meters: kb_metrics.Metrics,
-    database: kb_mongo.Database, tmp_path: Path,
-) -> AsyncIterator[office.Office]:  # fmt: skip
-    async with office.opened(task, store, router, clock, meters, database, tmp_path) as made:
-        made.task.environment["JERVIS_USE_DELEGATION_GRAPH"] = "false"
-        yield made
+@pytest.fixture(autouse=True)
+def legacy(place: office.Office) -> None:
+    """Runs are not on the delegation graph."""
+    place.desk.task.environment["JERVIS_USE_DELEGATION_GRAPH"] = "false"
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 async def test_one_thing_is_done_without_a_plan(place: office.Office, fake: process.Fake, case: Case) -> None:
-    place.task.environment["JERVIS_USE_SPECIALIST_AGENTS"] = str(case.specialists).lower()
+    place.desk.task.environment["JERVIS_USE_SPECIALIST_AGENTS"] = str(case.specialists).lower()
     tags = {f"job.agent.{agent}/v1": made for agent, made in case.calls.items()}
     script: dict[str, list[Any]] = {
         tag: [*map(workbench.calls, made), workbench.report("The function area multiplies now.")]
@@ -98,24 +90,23 @@ async def test_one_thing_is_done_without_a_plan(place: office.Office, fake: proc
         script[SYNTHESIS] = [job.reply(answer="The function area multiplies now.", citations=[])]
     fake.set_script(script)
     place.remember(content=case.said)
-    ended = await place.run()
-    assert (ended.status, ended.message["exitReason"]) == (0, "Answered"), ended
+    await place.desk.ends("Answered")
     expected = [tag for tag, made in tags.items() for _ in range(len(made) + 1)]
-    asked = [one["tag"] for one in fake.requests(path="/api/chat")]
+    asked = place.desk.tags()
     assert [tag for tag in asked if tag.startswith("job.")] == expected + ([SYNTHESIS] if len(tags) > 1 else [])
     assert place.outside() == {**office.QUIET, **case.outside}
-    [result] = place.made.store.all("task_results", _id=place.task.uid)
+    result = place.desk.result()
     assert (result["taskCategory"], result["taskAction"]) == ("single_task", case.action)
     assert tuple(result["changedFiles"]) == case.changed
     assert [one["result"] for one in result["stepResults"]] == ["The function area multiplies now."] * len(tags)
-    assert place.made.store.all("orchestrator_context", taskUid=place.task.uid) == []
+    assert place.made.store.all("orchestrator_context", taskUid=place.desk.task.uid) == []
     if case.changed:
         # The commit is in the workspace that the next run, or a push, opens.
         assert place.commit()
 
 
 async def test_an_epic_codes_and_tracks_by_specialists(place: office.Office, fake: process.Fake) -> None:
-    place.task.environment["JERVIS_USE_SPECIALIST_AGENTS"] = "true"
+    place.desk.task.environment["JERVIS_USE_SPECIALIST_AGENTS"] = "true"
     code = steps("Correct the function area.", agent="Coding")
     track = steps("Say so on issue #1 of o/r.", agent="IssueTracker")
     fake.set_script(
@@ -128,13 +119,12 @@ async def test_an_epic_codes_and_tracks_by_specialists(place: office.Office, fak
         }
     )
     place.remember(content="Migrate the repository code to multiplication, and say so on issue #1 of o/r.")
-    ended = await place.run()
-    assert (ended.status, ended.message["exitReason"]) == (0, "Answered"), ended
+    await place.desk.ends("Answered")
     assert place.outside() == {**office.QUIET, "comments": ["area multiplies now."]}
     assert place.commit()
-    told = fake.requests(tag="job.agent.IssueTracker/v1")[0]["body"]["messages"][1]["content"]
+    told = place.desk.prompts("job.agent.IssueTracker/v1")[0]
     assert "It multiplies.\nchanged: src/area.py" in told
-    [result] = place.made.store.all("task_results", _id=place.task.uid)
+    result = place.desk.result()
     assert (result["taskCategory"], result["taskAction"]) == ("epic", "mixed")
     assert [one["agentName"] for one in result["delegations"]] == ["Coding", "IssueTracker"]
     assert result["changedFiles"] == ["src/area.py"]
@@ -150,26 +140,25 @@ async def test_the_second_step_has_the_whole_result_of_the_first(place: office.O
         }
     )
     place.remember(content=case.said)
-    assert (await place.run()).message["exitReason"] == "Answered"
-    told = fake.requests(tag="job.agent.IssueTracker/v1")[0]["body"]["messages"][1]["content"]
+    await place.desk.ends("Answered")
+    told = place.desk.prompts("job.agent.IssueTracker/v1")[0]
     assert "The function area multiplies: commit abc." in told
     assert "Constraint: Do the part of the task that concerns issues and comments." in told
 
 
 async def test_a_comment_that_a_person_refused_was_not_done(place: office.Office, fake: process.Fake) -> None:
     """The text orders work in a tracker, and nothing was done there."""
-    place.task.environment["JERVIS_USE_SPECIALIST_AGENTS"] = "false"
+    place.desk.task.environment["JERVIS_USE_SPECIALIST_AGENTS"] = "false"
     said = "Comment on issue #1 of o/r that area multiplies."
     elsewhere = ("add_comment", {"repository": "o/r", "issue": "2", "text": "area multiplies now."})
     fake.set_script({LEGACY: [workbench.calls(elsewhere), workbench.report("No comment was written.")]})
     place.remember(content=said)
-    held = await place.run()
-    assert (held.message["exitReason"], held.message["action"]["tool"]) == ("NeedsApproval", "add_comment"), held
+    held = await place.desk.ends("NeedsApproval")
+    assert held.message["action"]["tool"] == "add_comment"
     place.remember(content=said, approvals=[decided(1, "Rejected")])
-    ended = await place.run()
-    assert (ended.status, ended.message["exitReason"]) == (0, "Answered"), ended
+    await place.desk.ends("Answered")
     assert place.outside() == office.QUIET
-    [result] = place.made.store.all("task_results", _id=place.task.uid)
+    result = place.desk.result()
     assert (result["taskCategory"], result["taskAction"]) == ("single_task", "respond")
     assert [one["result"] for one in result["stepResults"]] == ["No comment was written."]
 
@@ -177,6 +166,6 @@ async def test_a_comment_that_a_person_refused_was_not_done(place: office.Office
 async def test_a_mail_that_orders_code_is_answered(place: office.Office, fake: process.Fake) -> None:
     fake.set_script({job.TAG: [job.reply()]})
     place.remember(content=CASES["code"].said, type="EmailProcessing")
-    assert (await place.run()).message["exitReason"] == "Answered"
+    await place.desk.ends("Answered")
     assert fake.count(tag=job.TAG) == 1
     assert not [one for one in fake.requests(path="/api/chat") if str(one["tag"]).startswith("job.agent.")]

@@ -23,6 +23,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tinymodel.write(tmp_path_factory.mktemp("model"))
 
 
+def copied(model: Path, folder: Path, *names: str) -> None:
+    """These files of the model."""
+    for name in names:
+        (folder / name).write_bytes((model / name).read_bytes())
+
+
 @pytest.fixture(scope="module")
 def spoken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sentence that espeak-ng says."""
@@ -90,12 +96,10 @@ def test_a_model_is_never_looked_up(model: Path, tmp_path: Path) -> None:
         with pytest.raises(Unusable) as caught:
             engine.whisper(name, 1)
         assert caught.value.field == "model"
-    for file in ("model.bin", "config.json"):
-        (tmp_path / file).write_bytes((model / file).read_bytes())
+    copied(model, tmp_path, "model.bin", "config.json")
     with pytest.raises(Unusable, match=r"no tokenizer\.json and no vocabulary\.json or vocabulary\.txt\."):
         engine.whisper(str(tmp_path), 1)
-    (tmp_path / "tokenizer.json").write_bytes((model / "tokenizer.json").read_bytes())
-    (tmp_path / "vocabulary.json").write_bytes((model / "vocabulary.json").read_bytes())
+    copied(model, tmp_path, "tokenizer.json", "vocabulary.json")
     (tmp_path / "model.bin").write_bytes(b"no weights")
     with pytest.raises(Unusable, match="cannot be loaded"):
         engine.whisper(str(tmp_path), 1)
@@ -103,16 +107,14 @@ def test_a_model_is_never_looked_up(model: Path, tmp_path: Path) -> None:
 
 def test_a_vocabulary_of_lines_is_enough(model: Path, spoken: Path, tmp_path: Path) -> None:
     """Models converted by older versions have one, and no preprocessor_config.json."""
-    for file in ("model.bin", "config.json", "tokenizer.json"):
-        (tmp_path / file).write_bytes((model / file).read_bytes())
+    copied(model, tmp_path, "model.bin", "config.json", "tokenizer.json")
     words = json.loads((model / "vocabulary.json").read_text())
     (tmp_path / "vocabulary.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
     assert engine.whisper(str(tmp_path), 1)(spoken, "en").segments
 
 
 def test_a_model_whose_features_do_not_fit_is_named(model: Path, spoken: Path, tmp_path: Path) -> None:
-    for file in ("model.bin", "config.json", "tokenizer.json", "vocabulary.json"):
-        (tmp_path / file).write_bytes((model / file).read_bytes())
+    copied(model, tmp_path, "model.bin", "config.json", "tokenizer.json", "vocabulary.json")
     (tmp_path / "preprocessor_config.json").write_text(json.dumps({"feature_size": 2 * tinymodel.MELS}))
     for language in ("en", ""):
         with pytest.raises(Unusable, match="Invalid input features") as caught:

@@ -4,6 +4,7 @@ application, and MongoDB."""
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,9 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import prometheus_client
 
-from controllers.sources import client as sources_client
+from controllers.sources import limits
+from controllers.sources import metrics as sources_metrics
+from controllers.sources.git import clone, command, reading
 from controllers.sources.http import routes
+from controllers.sources.protocols import git
 from crds import provisions, runtoken
 from crds.priority import Priority
 from kb import client as kb_client
@@ -31,6 +36,7 @@ from tests.kb.http import whole
 from tests.kb.ingest import trees
 from tests.orchestrator_job import job
 from tests.sources.api import serving
+from tests.sources.effects.pushing import Pushing
 
 SCOPE = serving.ACME
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
@@ -101,6 +107,10 @@ def token(uid: str) -> str:
     return serving.run_token(uid=uid, rules=("citations",), teaches=True)
 
 
+Opening = Callable[..., contextlib.AbstractAsyncContextManager[Parts]]
+"""`parts` of a test: with the uid of the run, or without one."""
+
+
 @contextlib.asynccontextmanager
 async def parts(
     folder: Path,
@@ -138,7 +148,20 @@ async def sourced(made: Parts, served: Sequence[routes.Served], **more: Any) -> 
         yield
 
 
-Asked = Callable[..., Any]
+def reads(pushed: Pushing) -> reading.Reading:
+    """Repositories for runs, from clones in `pushed.workspace` that have all that was committed before they were
+    made."""
+    pushed.workspace = clone.Workspace(pushed.folder / "reads", 1 << 30, 1 << 30)
+
+    async def opens(claim: Any) -> git.Repository:
+        at = command.remote(claim.spec.url, pushed.login, plain=True, authorities="", seconds=60)
+        bucket = limits.Bucket(6000, 1000)
+        return git.Repository(pushed.workspace.clone(claim.uid), at, claim.spec, bucket, monotonic=time.monotonic)
+
+    measured = sources_metrics.Metrics(prometheus_client.CollectorRegistry())
+    return reading.Reading(
+        pushed.assigned, pushed.workspace, opens, measured, width=4, seconds=60.0, wall=lambda: serving.NOW
+    )
 
 
 async def called(tools: box.Toolbox, name: str, ordinal: int = 1, /, **given: object) -> port.Result:
@@ -148,9 +171,13 @@ async def called(tools: box.Toolbox, name: str, ordinal: int = 1, /, **given: ob
     return await tool.read(port.parse(tool, given), place(ordinal))
 
 
+def acting(tools: box.Toolbox, name: str) -> port.Acting:
+    """A tool with effects."""
+    tool = tools.tools[name]
+    assert isinstance(tool, port.Acting), name
+    return tool
+
+
 def place(ordinal: int = 1) -> port.Place:
     """Of a call."""
     return port.Place(SCOPE, "r1.d1", ordinal, 1, "en")
-
-
-__all__ = ["NOW", "SCOPE", "Contents", "Parts", "called", "parts", "place", "sourced", "sources_client"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -11,14 +10,9 @@ import pytest
 from controllers.sources import client as sources_client
 from crds import exits, pendingtask, runtoken
 from kb import client as kb_client
-from kb import metrics
-from kb import mongo as kb_mongo
 from orchestrator_job import errors, fence, ledger, mongo, outcome, patience
 from orchestrator_job.delegation.tools import knowledge, outside, port
-from router import client as router_client
 from tests.controllers.notices import smtp
-from tests.kb import clock as clocks
-from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation.tools import parts
 from tests.sources.effects import test_exactly_once, test_serving
 from tests.sources.effects.rig import Rig, running
@@ -42,8 +36,7 @@ class Run:
     async def does(self, name: str, given: dict[str, Any], ordinal: int = 1, **settings: Any) -> ledger.Receipt:
         """Have the call settled by another process of the run."""
         tools, guard = await self.made.box(**settings)
-        tool = tools.tools[name]
-        assert isinstance(tool, port.Acting)
+        tool = parts.acting(tools, name)
         database = mongo.Database(self.made.store.client, self.made.store.name, patience.Patience(5))
         self._book = book = ledger.Ledger(database, guard, lambda: parts.NOW, self.decisions)
         parsed = port.parse(tool, given)
@@ -61,12 +54,8 @@ class Run:
 
 
 @pytest.fixture
-async def run(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics,
-    database: kb_mongo.Database, store: job.Store,
-) -> AsyncIterator[Run]:  # fmt: skip
-    (tmp_path / "kb").mkdir()
-    async with running() as rig, parts.parts(tmp_path, router, clock, meters, database, store, rig.uid) as made:
+async def run(opening: parts.Opening) -> AsyncIterator[Run]:
+    async with running() as rig, opening(rig.uid) as made:
         rig.world.connect()
         rig.world.rows |= {ISSUES: [{"number": 1, "updated_at": "2026-11-26T11:00:00Z"}], f"{ISSUES}/1/comments": []}
         rig.world.contents = parts.Contents(made.content)
@@ -173,8 +162,7 @@ async def test_an_invitation_is_the_mail_with_its_event(run: Run) -> None:
 
 async def test_aims_are_complete_and_allow_lists_come_before_persons(run: Run) -> None:
     tools, _ = await run.made.box()
-    mail = tools.tools["send_mail"]
-    assert isinstance(mail, port.Acting)
+    mail = parts.acting(tools, "send_mail")
     parsed = port.parse(mail, MAIL)
     assert dict(mail.aims(parsed)) == {
         "connection": "mail", "to.0": "ann@acme.example", "cc.0": "bob@acme.example", "bcc.0": "eve@acme.example",
@@ -197,19 +185,16 @@ async def test_aims_are_complete_and_allow_lists_come_before_persons(run: Run) -
         ("edit_page", {"page": "4712", "text": "T"}),
     ]
     for name, given in refused:
-        tool = tools.tools[name]
-        assert isinstance(tool, port.Acting)
+        tool = parts.acting(tools, name)
         for call in (tool.aims, lambda one, tool=tool: tool.effect(one, parts.place())):
             with pytest.raises(port.Misused, match="settings allow"):
                 call(port.parse(tool, given))
-    issue = tools.tools["add_comment"]
-    assert isinstance(issue, port.Acting)
+    issue = parts.acting(tools, "add_comment")
     own = port.parse(issue, {"issue": "7", "text": "T", "repository": "o/r"})
     assert dict(issue.aims(own)) == {"repository": "o/r", "issue": "7"}
     run.made.rules = "enforce: never-say account number"
     tools, _ = await run.made.box()
-    said = tools.tools["add_comment"]
-    assert isinstance(said, port.Acting)
+    said = parts.acting(tools, "add_comment")
     with pytest.raises(port.Misused, match="forbids to say"):
         said.aims(port.parse(said, {"connection": "tracker", "issue": "1", "text": "The Account\n number is 7"}))
     with pytest.raises(port.Misused, match="name the Connection"):
@@ -244,17 +229,13 @@ def test_keys_at_the_sources_process_are_its_own() -> None:
     assert fence.COLLECTION != outside.COLLECTION
 
 
-async def test_a_token_that_is_refused_is_no_answer_to_a_call(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics,
-    database: kb_mongo.Database, store: job.Store,
-) -> None:  # fmt: skip
+async def test_a_token_that_is_refused_is_no_answer_to_a_call(opening: parts.Opening) -> None:
     """The run ends and is resumed with another token: what was approved is done then."""
-    (tmp_path / "kb").mkdir()
 
     def over(claims: runtoken.Claims) -> None:
         raise runtoken.Ended("run 1 of task x is over")
 
-    async with running() as rig, parts.parts(tmp_path, router, clock, meters, database, store, rig.uid) as made:
+    async with running() as rig, opening(rig.uid) as made:
         rig.world.connect()
         async with parts.sourced(made, test_serving.served(rig, []), lives=over):
             run = Run(made, rig)

@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from crds import errors
-from kb import api, metrics
+from kb import api
 from kb import client as kb_client
-from kb import mongo as kb_mongo
 from orchestrator_job import ledger
 from orchestrator_job.delegation.tools import bounds, knowledge, port
-from router import client as router_client
-from tests.kb import clock as clocks
 from tests.kb import world
 from tests.kb.ingest import trees
-from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation.tools import parts
 
 pytestmark = pytest.mark.services
 URN = "email::<m1@acme.com>"
 
 
-@pytest.fixture
-async def made(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics,
-    database: kb_mongo.Database, store: job.Store,
-) -> AsyncIterator[parts.Parts]:  # fmt: skip
-    (tmp_path / "kb").mkdir()
-    async with parts.parts(tmp_path, router, clock, meters, database, store) as one:
-        yield one
-
-
-async def settled(made: parts.Parts, tool: port.Tool, **given: object) -> ledger.Receipt:
-    assert isinstance(tool, port.Acting)
+async def settled(made: parts.Parts, tool: port.Acting, **given: object) -> ledger.Receipt:
     parsed = port.parse(tool, given)
     effect = tool.effect(parsed, parts.place())
     return await effect.perform(f"{made.uid}/r1.d1/1")
@@ -71,8 +53,7 @@ async def test_evidence_is_found_read_and_kept_back_by_rules(made: parts.Parts) 
 
 async def test_a_fact_is_remembered_and_shown_as_what_is_known(made: parts.Parts) -> None:
     tools, _ = await made.box()
-    store = tools.tools["store_knowledge"]
-    assert isinstance(store, port.Acting)
+    store = parts.acting(tools, "store_knowledge")
     given = {"subject": "BMS", "content": "BMS is the Brokerage Management System.", "category": "domain"}
     parsed = port.parse(store, given)
     assert dict(store.aims(parsed)) == {"subject": given["subject"], "content": given["content"]}
@@ -87,9 +68,7 @@ async def test_a_fact_is_remembered_and_shown_as_what_is_known(made: parts.Parts
 
 async def test_proposals_take_the_place_of_nothing_that_a_person_said(made: parts.Parts) -> None:
     tools, _ = await made.box()
-    rule, way = tools.tools["propose_rule"], tools.tools["propose_procedure"]
-    assert isinstance(rule, port.Acting)
-    assert isinstance(way, port.Acting)
+    rule, way = parts.acting(tools, "propose_rule"), parts.acting(tools, "propose_procedure")
     assert rule.tier is way.tier is port.Tier.APPROVED
     given = {"key": "citations", "content": "Cite.\nenforce: always-cite", "type": "VALIDATION"}
     assert "enforce: always-cite" in rule.shown(port.parse(rule, given))

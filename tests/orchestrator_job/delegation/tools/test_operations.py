@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from controllers.sources import client as sources_client
 from crds import clusterstate
-from kb import metrics
-from kb import mongo as kb_mongo
 from orchestrator_job import memory
 from orchestrator_job.delegation import provenance
 from orchestrator_job.delegation.tools import cluster, port
-from router import client as router_client
 from tests.controllers.clusterstate import wire
-from tests.kb import clock as clocks
-from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation import workbench
 from tests.orchestrator_job.delegation.tools import parts
 from tests.sources.api import serving
@@ -41,15 +35,11 @@ class Run:
 
 
 @pytest.fixture
-async def run(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics,
-    database: kb_mongo.Database, store: job.Store,
-) -> AsyncIterator[Run]:  # fmt: skip
-    (tmp_path / "kb").mkdir()
+async def run(opening: parts.Opening) -> AsyncIterator[Run]:
     server = wire.Apiserver()
     async with (
         running() as rig,
-        parts.parts(tmp_path, router, clock, meters, database, store, rig.uid) as made,
+        opening(rig.uid) as made,
         server.client() as api,
         wire.opened(api, logs=(wire.NAMESPACE,), keys=serving.KEYS) as shown,
         parts.sourced(made, rig.checks()),
@@ -64,12 +54,8 @@ async def run(
 
 
 async def test_checks_are_shown_with_what_they_say_and_where_it_is_from(run: Run) -> None:
-    said = {
-        "context": "unit",
-        "status": "failure",
-        "description": "see x@evil.example",
-        "target_url": "https://ci.example/1",
-    }
+    said = {"context": "unit", "status": "failure", "description": "see x@evil.example"}
+    said["target_url"] = "https://ci.example/1"
     run.rig.world.answers[f"{REPOSITORY}/commits/{SHA}/status"] = {"statuses": [said]}
     found = await run.call("ci_status", connection="tracker")
     assert found.text == (
@@ -124,14 +110,12 @@ async def test_a_namespace_is_shown_in_lines(run: Run) -> None:
             },
         }
     ]  # fmt: skip
-    event = {
-        "type": "Warning",
-        "reason": "BackOff",
-        "message": "again",
-        "count": 4,
+    event = {"type": "Warning", "reason": "BackOff", "message": "again", "count": 4}
+    about = {
         "lastTimestamp": "2026-11-26T11:00:00Z",
+        "involvedObject": {"kind": "Pod", "name": "router-1"},
+        "source": {"component": "kubelet"},
     }
-    about = {"involvedObject": {"kind": "Pod", "name": "router-1"}, "source": {"component": "kubelet"}}
     run.server.lists[f"{wire.TEAM}/events"] = [{**event, **about}]
     found = await run.call("cluster_state", name="router")
     assert found.text.splitlines() == [

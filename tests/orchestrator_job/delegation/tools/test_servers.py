@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,26 +11,11 @@ from aiohttp import web
 
 from crds import scope
 from crds import tools as run_tools
-from kb import metrics
-from kb import mongo as kb_mongo
 from orchestrator_job.delegation.tools import mcp, port
-from router import client as router_client
 from tests import httpserver
-from tests.kb import clock as clocks
-from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation.tools import parts
 
 QUERY = "clientId=acme&projectId=apollo"
-
-
-@pytest.fixture
-async def made(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics,
-    database: kb_mongo.Database, store: job.Store,
-) -> AsyncIterator[parts.Parts]:  # fmt: skip
-    (tmp_path / "kb").mkdir()
-    async with parts.parts(tmp_path, router, clock, meters, database, store) as one:
-        yield one
 
 
 def server(url: str, **more: Any) -> dict[str, Any]:
@@ -44,8 +27,7 @@ async def test_listed_tools_are_offered_by_their_servers_schema_and_called(made:
     url = f"{made.kb_url}/mcp?{QUERY}"
     tools, _ = await made.box(mcp_servers=[server(url)])
     assert {"wiki.ask", "wiki.store"} <= set(tools.tools)
-    store = tools.tools["wiki.store"]
-    assert isinstance(store, port.Acting)
+    store = parts.acting(tools, "wiki.store")
     assert not isinstance(store, port.Reading)
     offered = port.offered(store)["function"]
     assert {"subject", "content"} <= set(offered["parameters"]["properties"])

@@ -7,29 +7,19 @@ import hashlib
 import io
 import subprocess
 import tarfile
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import prometheus_client
 import pytest
 
-from controllers.sources import limits, metrics
 from controllers.sources.effects import wire
-from controllers.sources.git import clone, command, reading
-from controllers.sources.protocols import git
+from controllers.sources.git import clone
 from crds import sandbox
-from kb import metrics as kb_metrics
-from kb import mongo as kb_mongo
 from orchestrator_job import ledger, mongo, patience
 from orchestrator_job.delegation.tools import box, checkout, port, workspace
-from router import client as router_client
 from tests import waiting
-from tests.kb import clock as clocks
-from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation.tools import parts
-from tests.sources.api.serving import NOW
 from tests.sources.effects import test_serving
 from tests.sources.effects.pushing import Pushing, pushing
 
@@ -56,29 +46,21 @@ class Place:
         tools, _ = await self.made.box(git_connection="code", **settings)
         return tools
 
+    async def opened(self, **settings: Any) -> box.Toolbox:
+        """The same, with the repository open."""
+        tools = await self.again(**settings)
+        await parts.called(tools, "open_repository")
+        return tools
+
 
 @pytest.fixture
-async def place(
-    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: kb_metrics.Metrics,
-    database: kb_mongo.Database, store: job.Store,
-) -> AsyncIterator[Place]:  # fmt: skip
-    (tmp_path / "kb").mkdir()
+async def place(tmp_path: Path, opening: parts.Opening) -> AsyncIterator[Place]:
     async with pushing(tmp_path / "git") as pushed:
         rig = pushed.rig
         pushed.remote.commit("Files", FILES, modes={"link": "120000"})
         pushed.remote.commit("A link", {"link": b"/etc/passwd"}, modes={"link": "120000"})
-
-        async def opens(claim: Any) -> git.Repository:
-            at = command.remote(claim.spec.url, pushed.login, plain=True, authorities="", seconds=60)
-            bucket = limits.Bucket(6000, 1000)
-            return git.Repository(pushed.workspace.clone(claim.uid), at, claim.spec, bucket, monotonic=time.monotonic)
-
-        pushed.workspace = clone.Workspace(pushed.folder / "reads", 1 << 30, 1 << 30)
-        measured = metrics.Metrics(prometheus_client.CollectorRegistry())
-        reads = reading.Reading(
-            pushed.assigned, pushed.workspace, opens, measured, width=4, seconds=60.0, wall=lambda: NOW
-        )
-        async with parts.parts(tmp_path, router, clock, meters, database, store, rig.uid) as made:
+        reads = parts.reads(pushed)
+        async with opening(rig.uid) as made:
             rig.world.contents = parts.Contents(made.content)
             async with parts.sourced(made, [*test_serving.served(rig, []), *reads.served]):
                 yield Place(made, pushed)
@@ -116,8 +98,7 @@ async def test_files_are_read_searched_and_changed(place: Place) -> None:
 
 
 async def test_a_regular_expression_that_takes_forever_is_ended(place: Place) -> None:
-    tools = await place.again()
-    await parts.called(tools, "open_repository")
+    tools = await place.opened()
     await parts.called(tools, "write_file", 2, path="a", content="a" * 100_000 + "b")
     for bomb in (r"(((a{1,255}){1,255}){1,255}){1,255}", r"(a*)*(a*)*\1\2c", "(" * 200 + ")" * 200, "[", r"\("):
         result = await parts.called(tools, "search_files", text=bomb, regex=True)
@@ -151,8 +132,7 @@ async def test_changes_survive_the_process_and_are_made_once(place: Place) -> No
 
 
 async def test_what_is_too_large_leaves_the_workspace_as_it_was(place: Place) -> None:
-    tools = await place.again(change_bytes=20_000)
-    await parts.called(tools, "open_repository")
+    tools = await place.opened(change_bytes=20_000)
     await parts.called(tools, "write_file", 2, path="kept", content="kept")
     noise = "".join(hashlib.sha256(bytes([n % 256, n // 256])).hexdigest() for n in range(3000))
     assert "more than 20000 bytes" in (await parts.called(tools, "write_file", 3, path="big", content=noise)).text
@@ -164,8 +144,7 @@ async def test_what_is_too_large_leaves_the_workspace_as_it_was(place: Place) ->
 
 async def test_a_patch_of_what_is_no_text_is_text(place: Place, tmp_path: Path) -> None:
     """A command may leave any bytes behind, which a result, a database and a terminal do not take."""
-    tools = await place.again()
-    await parts.called(tools, "open_repository")
+    tools = await place.opened()
     changed = {"latin.txt": "Zluť\n".encode("cp1250"), "logo.png": b"\x89PNG\0\1", "src/area.py": b"def area(): ...\n"}
 
     async def make(at: checkout.Checkout) -> port.Result:
@@ -196,13 +175,11 @@ async def test_a_patch_of_what_is_no_text_is_text(place: Place, tmp_path: Path) 
 
 
 async def test_a_commit_is_pushed_after_its_diff_was_shown(place: Place) -> None:
-    tools = await place.again()
-    await parts.called(tools, "open_repository")
+    tools = await place.opened()
     await parts.called(tools, "edit_file", 2, path="src/area.py", old="w + h", new="w * h")
     commit = (await parts.called(tools, "commit_changes", 3, message="Multiply")).data["commit"]
     tools, guard = await place.made.box(git_connection="code", push_branches=["code/jervis/*"])
-    push = tools.tools["push_branch"]
-    assert isinstance(push, port.Acting)
+    push = parts.acting(tools, "push_branch")
     given = port.parse(push, {"branch": "jervis/area", "commit": commit})
     # The diff is there before the clone is.
     assert "+    return w * h" in push.shown(given)
@@ -222,8 +199,7 @@ async def test_a_commit_is_pushed_after_its_diff_was_shown(place: Place) -> None
 
 
 async def test_secrets_are_named_by_their_place_and_dependencies_by_their_version(place: Place) -> None:
-    tools = await place.again()
-    await parts.called(tools, "open_repository")
+    tools = await place.opened()
     found = await parts.called(tools, "scan_secrets")
     assert "secret.txt:1 AWS Access Key" in found.text, found.text
     assert "AKIA" not in found.text
@@ -243,8 +219,7 @@ async def test_secrets_are_named_by_their_place_and_dependencies_by_their_versio
 
 
 async def test_a_command_is_recorded_once_and_its_patch_is_taken_over(place: Place) -> None:
-    tools = await place.again()
-    await parts.called(tools, "open_repository")
+    tools = await place.opened()
     asked = {"argv": ["pytest", "-q"], "image": "python"}
     assert "No sandbox is configured" in (await parts.called(tools, "run_command", 2, **asked)).text
     tools = await place.again(sandbox=True)
