@@ -55,10 +55,12 @@ class Resolver:
             made["enum"] = [made.pop("const")]
         if "properties" in made and "anyOf" in made:
             base = {key: value for key, value in made.items() if key != "anyOf"}
-            # Each alternative gets all of them, which at each level multiplies what came out below.
+            # Each alternative gets all of them, which at each level multiplies what came out below. Where there is no
+            # room for that, all that an alternative adds may be there.
             copied = len(made["anyOf"]) * _size(base["properties"], self._left)
             if copied > self._left:
-                del made["anyOf"]
+                for part in made.pop("anyOf"):
+                    made["properties"] = {**part.get("properties", {}), **made["properties"]}
             else:
                 self._left -= copied
                 made["anyOf"] = [_merged(base, part) for part in made["anyOf"]]

@@ -11,7 +11,8 @@ import yaml
 
 from crds import connection
 from kb import client
-from tests.cli.knowledge.test_code import run
+from tests.cli.knowledge.conftest import Run, run
+from tests.cli.knowledge.test_code import WHERE
 from tests.conftest import ROOT
 from tests.kb.conftest import clock, database, fake, meters, router, simulator
 from tests.kb.ingest import trees
@@ -19,7 +20,7 @@ from tests.sources.git.making import Repository
 from tests.sources.git.test_repository import Reading
 
 pytestmark = pytest.mark.services
-__all__ = ["clock", "database", "fake", "meters", "router", "simulator"]
+__all__ = ["clock", "database", "fake", "meters", "router", "run", "simulator"]
 kb, site = trees.kb, trees.site
 FOLDER = ROOT / "examples" / "code"
 EXPECTED = {
@@ -52,9 +53,7 @@ def committed(place: Path) -> Repository:
     return made
 
 
-async def test_its_questions_have_answers(
-    tmp_path: Path, site: tuple[client.Client, str], capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_its_questions_have_answers(tmp_path: Path, site: tuple[client.Client, str], run: Run) -> None:
     typed, url = site
     manifest: dict[str, Any] = yaml.safe_load((FOLDER / "connection.yaml").read_text())
     repository = committed(tmp_path / "acme" / "shop.git")
@@ -69,5 +68,5 @@ async def test_its_questions_have_answers(
             await typed.code.send(tree.request.model_copy(update={"access": reading.spec.access}), tree.read)
     assert set(questions()) == EXPECTED.keys()
     for question, expected in EXPECTED.items():
-        status, out, _ = await run(capsys, url, "code", *shlex.split(question))
-        assert (status, expected in out) == (0, True), (question, out)
+        answer = (await run("code", *shlex.split(question), *WHERE, "--url", url)).succeeded()
+        assert expected in answer.out, (question, answer)

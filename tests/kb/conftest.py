@@ -17,8 +17,6 @@ import pytest
 from kb import metrics
 from kb import mongo as kb_mongo
 from kb.content import mongo
-from kb.content import store as content
-from kb.vectors import store as vectors
 from kb.vectors import weaviate as vectors_weaviate
 from router import client as router_client
 from tests.fakes.ollama import process

@@ -140,7 +140,7 @@ def _long(store: job.Store, count: int) -> None:
 @pytest.mark.services
 async def test_a_long_conversation_is_summarized_once_for_what_is_older(desk: Desk) -> None:
     _long(desk.store, 12)
-    script = {job.TAG: [job.reply()] * 2, SUMMARIZE: ["They asked much about vega."]}
+    script: dict[str, list[Any]] = {job.TAG: [job.reply()] * 2, SUMMARIZE: ["They asked much about vega."]}
     await desk.ends("Answered", script, content=FIRST)
     [made] = desk.store.all(leftovers.CHAT_SUMMARIES)
     assert made["text"] == "They asked much about vega."
@@ -208,7 +208,7 @@ async def test_a_backlog_is_summarized_part_by_part(desk: Desk) -> None:
 )
 async def test_a_run_without_room_for_a_summary_makes_none(desk: Desk, settings: dict[str, Any]) -> None:
     _long(desk.store, 12)
-    script = {job.TAG: [job.reply()] * 2, SUMMARIZE: ["They asked much about vega."]}
+    script: dict[str, list[Any]] = {job.TAG: [job.reply()] * 2, SUMMARIZE: ["They asked much about vega."]}
     await desk.ends("Answered", script, content=FIRST, **settings)
     assert (desk.prompts(SUMMARIZE), desk.store.all(leftovers.CHAT_SUMMARIES)) == ([], [])
     assert desk.spent()["llmCalls"] == 1

@@ -169,6 +169,8 @@ _VALID = {"answer": "It ends. [1]", "citations": [1], "confidence": "high"}
         ({"mood": "In A Hurry"}, [("mood", "case")]),
         ({"mood": "angry"}, [("mood", "value")]),
         ({"isUrgent": "true"}, [("isUrgent", "type")]),
+        ({"isUrgent": " Nein"}, [("isUrgent", "type")]),
+        ({"isUrgent": "maybe"}, [("isUrgent", "value")]),
         ({"is_urgent": True}, [("isUrgent", "key")]),
         ({"people": None}, [("people", "blank")]),
         ({"people": [{"name": "A"}, {"name": " "}]}, [("people.name", "blank"), ("people", "value")]),
@@ -186,6 +188,13 @@ def test_what_is_usable_is_used_and_each_problem_is_named(
         assert [(problem.field, problem.what) for problem in read.problems] == problems
     else:
         assert read.value.people == [Person(name="A" * 20, age=31)]
+
+
+@pytest.mark.parametrize(
+    ("word", "urgent"), [("yes", True), ("ja", True), ("Ano", True), ("nein", False), ("ne", False)]
+)
+def test_yes_and_no_are_read_in_the_languages_of_the_prompts(word: str, urgent: bool) -> None:
+    assert reading.read(json.dumps(_VALID | {"isUrgent": word}), Answer, choices=_NUMBERS).value.is_urgent is urgent
 
 
 _JSON = json.dumps(_VALID)

@@ -96,6 +96,37 @@ async def test_json_without_thoughts_has_no_room_for_them(records: list[dict[str
     )
 
 
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "Failed to create new sequence: failed to process inputs: image: unknown format",
+        "template: :1:2: executing: no such method",
+        "failed to parse grammar",
+    ],
+)
+async def test_what_every_server_would_refuse_is_not_asked_for_again(reason: str) -> None:
+    body = json.dumps({"error": reason}).encode()
+    for status in (500, 200):
+        with pytest.raises(client.Rejected, match=reason.split(":")[0]):
+            await _call(body + b"\n", status=status)
+    with pytest.raises(client.Unavailable):
+        await _call(json.dumps({"error": "llama runner process has terminated"}).encode(), status=500)
+
+
+@pytest.mark.parametrize(("tokens", "cut"), [(89, False), (90, True), (400, False)])
+async def test_a_prompt_that_fills_its_window_was_cut_and_a_longer_one_had_another(tokens: int, cut: bool) -> None:
+    """Where a GpuBackend states a larger window, the router asks for that one."""
+    body = _body(_said("ok"), _DONE | {"prompt_eval_count": tokens})
+    server = httpx.MockTransport(lambda request: httpx.Response(200, content=body))
+    async with httpx.AsyncClient(transport=server) as http:
+        asked = client.Client("http://router", http).converse("m", _ASK, Priority.P0, num_ctx=90)
+        if cut:
+            with pytest.raises(client.TooLong):
+                await asked
+        else:
+            assert (await asked).text == "ok"
+
+
 async def test_what_is_null_is_not_there() -> None:
     records = {"message": None}, _said(None, thinking=None, tool_calls=None), _said("a") | {"error": None}, _DONE
     assert (await _call(_body(*records))).text == "a"

@@ -247,3 +247,24 @@ def test_each_schema_of_another_server_stays_small() -> None:
     """References that multiply end; what is sent has a size that a prompt has room for."""
     assert [sample.name for sample in walking.tools() if len(json.dumps(sample.schema)) > schema.MOST_PARAMETERS] == []
     assert [sample.name for sample in walking.formats() if len(str(sample.schema)) > 25_000] == []
+
+
+def _nested(levels: int) -> dict[str, Any]:
+    inner = {"type": "string"} if levels == 0 else _nested(levels - 1)
+    alternatives = [{"properties": {f"b{number}": {"type": "string"}}} for number in range(4)]
+    return {"type": "object", "properties": {"a": inner}, "anyOf": alternatives}
+
+
+@pytest.mark.parametrize("levels", [1, 4, 8])
+def test_alternatives_beside_properties_cost_what_comes_out_of_them(levels: int) -> None:
+    """Each has a copy of the properties: four at each of eight levels are 65,536 of the lowest."""
+    sent = schema.parameters(_nested(levels))
+    assert len(json.dumps(sent)) < schema.MOST_PARAMETERS
+    assert {"a", "b0", "b3"} <= sent["properties"].keys()
+
+
+def test_a_number_that_no_program_takes_is_left_out() -> None:
+    huge = {"type": "object", "properties": {"size": {"enum": [10**400]}, "side": {"enum": [1, 10**30, 2]}}}
+    sent = schema.parameters(huge)["properties"]
+    assert "enum" not in sent["size"]
+    assert "enum" not in sent["side"]

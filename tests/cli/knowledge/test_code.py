@@ -35,7 +35,7 @@ COMMIT = ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "x"
 
 
 @pytest.fixture
-async def url(open_world: world.Open, clock: clocks.Clock, database: mongo.Database) -> AsyncIterator[str]:
+async def url(open_world: world.Opening, clock: clocks.Clock, database: mongo.Database) -> AsyncIterator[str]:
     async with open_world(aliases=aliases_memory.Registry(clock)) as kb:
         analysts, known = analyst.Analyst(), book.Book(database, clock)
         works = structures.Structures(kb.pipeline.structures(known, analysts, budget.Budget()), lanes.Lanes(kb.meters))

@@ -27,9 +27,8 @@ WHERE = ["--client", "acme", "--project", "shop", "--group", "retail"]
 
 
 @pytest.fixture
-async def kb(open_world: world.Open, tmp_path: Path) -> AsyncIterator[tuple[world.ObservedState, str]]:
-    (home := tmp_path / "kb").mkdir()
-    async with open_world(home) as made, serving.over(made, made.meters) as (_, raw):
+async def kb(open_world: world.Opening) -> AsyncIterator[tuple[world.ObservedState, str]]:
+    async with open_world(within="kb") as made, serving.over(made, made.meters) as (_, raw):
         yield made, str(raw.base_url)
 
 

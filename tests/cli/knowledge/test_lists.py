@@ -26,7 +26,7 @@ WHERE = ("--client", "acme", "--project", "shop", "--group", "retail")
 
 
 @pytest.fixture
-async def kb(open_world: world.Open, clock: clocks.Clock) -> AsyncIterator[world.ObservedState]:
+async def kb(open_world: world.Opening, clock: clocks.Clock) -> AsyncIterator[world.ObservedState]:
     async with open_world(aliases=aliases_memory.Registry(clock)) as made:
         yield made
 

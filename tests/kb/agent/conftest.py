@@ -18,7 +18,7 @@ NewSite = Callable[..., rig.Questions]
 
 
 @pytest.fixture
-async def kb(open_world: world.Open) -> AsyncIterator[world.ObservedState]:
+async def kb(open_world: world.Opening) -> AsyncIterator[world.ObservedState]:
     """It knows the manual of a pump."""
     async with open_world() as opened:
         await opened.ingest(world.request(rig.MANUAL, urn=rig.FENCED, kind="manual", title="Pump manual"))

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.services
 
 @pytest.fixture
 async def kb(
-    open_world: world.Open, weaviate_store: weaviate.Store, clock: clocks.Clock
+    open_world: world.Opening, weaviate_store: weaviate.Store, clock: clocks.Clock
 ) -> AsyncIterator[world.ObservedState]:
     async with open_world(vector=weaviate_store, aliases=aliases_memory.Registry(clock)) as opened:
         yield opened

@@ -24,7 +24,7 @@ TWO = "user:john|FIXED|jira:JERV-7"
 
 
 @pytest.fixture
-async def kb(open_world: world.Open, clock: clocks.Clock) -> AsyncIterator[world.ObservedState]:
+async def kb(open_world: world.Opening, clock: clocks.Clock) -> AsyncIterator[world.ObservedState]:
     async with open_world(aliases=memory.Registry(clock)) as made:
         yield made
 
@@ -79,10 +79,10 @@ async def test_a_merge_changes_what_was_known_and_what_comes(kb: world.ObservedS
 
 
 async def test_taken_back_it_is_as_if_it_had_never_been(
-    kb: world.ObservedState, tmp_path: Path, open_world: world.Open
+    kb: world.ObservedState, tmp_path: Path, open_world: world.Opening
 ) -> None:
     (tmp_path / "never").mkdir()
-    async with open_world(tmp_path / "never") as never:
+    async with open_world(within="never") as never:
         await never.ingest(world.request(ONE, urn="note:1"))
         await never.ingest(world.request(TWO, urn="note:2"))
         expected = await never.state()
@@ -100,11 +100,11 @@ async def test_taken_back_it_is_as_if_it_had_never_been(
 
 
 async def test_pointed_elsewhere_it_is_as_if_it_had_never_meant_anything_else(
-    kb: world.ObservedState, tmp_path: Path, open_world: world.Open, clock: clocks.Clock
+    kb: world.ObservedState, tmp_path: Path, open_world: world.Opening, clock: clocks.Clock
 ) -> None:
     """PUT john -> smith, then PUT john -> doe, is un-merge and merge; DELETE gives everything back."""
     (tmp_path / "never").mkdir()
-    async with open_world(tmp_path / "never", aliases=memory.Registry(clock)) as never:
+    async with open_world(within="never", aliases=memory.Registry(clock)) as never:
         await never.ingest(world.request(ONE, urn="note:1"))
         unmerged = await never.state()
         await never.merger.merge(scopes.ACME, "user:john", "user:doe", "jana")
@@ -243,7 +243,7 @@ class Late(memory.Registry):
         return found
 
 
-async def test_a_merge_during_an_ingest_is_seen_by_it(open_world: world.Open, clock: clocks.Clock) -> None:
+async def test_a_merge_during_an_ingest_is_seen_by_it(open_world: world.Opening, clock: clocks.Clock) -> None:
     async with open_world(aliases=Late(clock)) as made:
         reply = await made.ingest(world.request(TWO, urn="note:2"))
         assert "user:real" in await ends(made)

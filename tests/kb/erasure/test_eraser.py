@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 
 import pytest
@@ -23,6 +24,7 @@ from tests.kb.http import whole
 
 pytestmark = pytest.mark.services
 
+Opens = Callable[..., AbstractAsyncContextManager[world.ObservedState]]
 OWNERS = (scopes.ACME, scopes.SHOP, scopes.BLOG, scopes.RETAIL, scopes.OTHER, scopes.GLOBAL)
 STEP = api.Step(agent="a", action="b")
 
@@ -53,13 +55,13 @@ def process(kb: world.ObservedState, database: mongo.Database, reading: list[flo
 
 @pytest.fixture
 def opened(
-    open_world: world.Open, database: mongo.Database, mongo_store: content_mongo.Store, clock: clocks.Clock
-) -> world.Open:
+    open_world: world.Opening, database: mongo.Database, mongo_store: content_mongo.Store, clock: clocks.Clock
+) -> Opens:
     return functools.partial(open_world, text=mongo_store, aliases=aliases_mongo.Registry(database, clock))
 
 
 @pytest.fixture
-async def kb(opened: world.Open) -> AsyncIterator[world.ObservedState]:
+async def kb(opened: Opens) -> AsyncIterator[world.ObservedState]:
     async with opened() as opened_world:
         yield opened_world
 
@@ -204,7 +206,7 @@ async def test_a_group_takes_session_entries_that_may_be_its_own(
     assert sorted(left) == ["client", "news", "shop"]
 
 
-async def test_a_crash_anywhere_is_gone_on_from(opened: world.Open, database: mongo.Database) -> None:
+async def test_a_crash_anywhere_is_gone_on_from(opened: Opens, database: mongo.Database) -> None:
     vectors = memory.Vectors()
     async with opened(vector=vectors) as kb:
         for number in range(6):

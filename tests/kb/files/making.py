@@ -50,7 +50,7 @@ def _package(main: str, types: Mapping[str, str], parts: Mapping[str, bytes | st
 
 def docx(text: str, **more: bytes | str) -> bytes:
     """A Word document; `more` are entries beside it, their names with `__` for `/`."""
-    return document(f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>", **more)
+    return document(f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>", "", "", **more)
 
 
 def pptx(text: str) -> bytes:

@@ -30,7 +30,7 @@ WHOLE = 1.0 + rank.Weights().own + rank.Weights().named + rank.Weights().hop
 
 
 @pytest.fixture
-async def kb(open_world: world.Open, clock: clocks.Clock) -> AsyncIterator[world.ObservedState]:
+async def kb(open_world: world.Opening, clock: clocks.Clock) -> AsyncIterator[world.ObservedState]:
     async with open_world(aliases=names.Registry(clock)) as opened:
         for number, (name, observed) in enumerate([("Jana", FEBRUARY), ("Petr", MARCH)]):
             text = f"The login bug is open.\n\njira:JERV-1|ASSIGNED_TO|user:{name}\n"

@@ -24,7 +24,7 @@ from tests.kb.http.callers import refused, rejected
 
 
 @pytest.fixture
-async def kb(open_world: world.Open, clock: clocks.Clock) -> AsyncIterator[world.ObservedState]:
+async def kb(open_world: world.Opening, clock: clocks.Clock) -> AsyncIterator[world.ObservedState]:
     async with open_world(aliases=aliases_memory.Registry(clock)) as opened:
         yield opened
 

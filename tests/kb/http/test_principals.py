@@ -30,7 +30,7 @@ def restricted(*principals: str) -> accesses.Access:
 
 
 @pytest.fixture
-async def kb(open_world: world.Open) -> AsyncIterator[world.ObservedState]:
+async def kb(open_world: world.Opening) -> AsyncIterator[world.ObservedState]:
     async with open_world() as opened:
         for name, given in (
             ("open", accesses.PUBLIC),

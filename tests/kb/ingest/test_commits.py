@@ -48,8 +48,8 @@ def sent(*commits: api.Commit, branch: str = "main", **more: Any) -> api.GitComm
 
 
 @pytest.fixture
-async def kb(opening: world.Opening, clock: clocks.Clock) -> AsyncIterator[world.ObservedState]:
-    async with opening(aliases=aliases_memory.Registry(clock), max_chars=30_000) as opened:
+async def kb(open_world: world.Opening, clock: clocks.Clock) -> AsyncIterator[world.ObservedState]:
+    async with open_world(aliases=aliases_memory.Registry(clock), max_chars=30_000) as opened:
         yield opened
 
 

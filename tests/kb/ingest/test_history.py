@@ -27,8 +27,8 @@ def ticket(name: str, at: datetime | None, *, urn: str = "jira::JERV-1") -> api.
 
 
 @pytest.fixture
-async def kb(opening: world.Opening) -> AsyncIterator[world.ObservedState]:
-    async with opening(versions=2) as made:
+async def kb(open_world: world.Opening) -> AsyncIterator[world.ObservedState]:
+    async with open_world(versions=2) as made:
         yield made
 
 
@@ -89,12 +89,12 @@ async def test_the_oldest_versions_of_a_document_go_and_those_of_long_ago(kb: wo
     assert (await check.Checker(kb.graph, kb.vectors, kb.ledger.working).look("acme")).findings == []
 
 
-async def test_without_a_history_an_update_replaces_and_nothing_is_kept(opening: world.Opening) -> None:
+async def test_without_a_history_an_update_replaces_and_nothing_is_kept(open_world: world.Opening) -> None:
     stores = (memory.Vectors(), memory.Content())
-    async with opening(*stores, versions=2) as before:
+    async with open_world(*stores, versions=2) as before:
         await before.ingest(ticket("jana", day(2)))
         await before.ingest(ticket("petr", day(5)))
-    async with opening(*stores, versions=0) as kb:
+    async with open_world(*stores, versions=0) as kb:
         # What was kept before the setting was changed goes with the next ingest, or with the keeper.
         await kb.ingest(ticket("iva", day(7)))
         assert (await assignee(kb, day(6)), await assignee(kb, None)) == ([], ["user:iva"])

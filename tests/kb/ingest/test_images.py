@@ -156,18 +156,18 @@ async def test_what_is_left_out_is_said(kb: world.ObservedState) -> None:
 
 
 async def test_stopped_before_each_call_of_a_store_it_ends_as_if_it_had_not_been(
-    opening: world.Opening, clock: clocks.Clock, fake: process.Fake
+    open_world: world.Opening, clock: clocks.Clock, fake: process.Fake
 ) -> None:
     vectors, content = memory.Vectors(), memory.Content()
     sent = request(making.pictures(SHOT, PUMP))
-    async with opening(content_store=content, within="alone") as alone:
+    async with open_world(text=content, within="alone") as alone:
         await alone.ingest(sent)
         await alone.worked()
         expected = await alone.state()
     looked = fake.count(tag="kb.describe/v1")
     for stop in range(60):
         vectors.switch.fail_after = stop
-        async with opening(vectors, content, within="stopped") as kb:
+        async with open_world(vectors, content, within="stopped") as kb:
             with contextlib.suppress(root.Operational):
                 await kb.ingest(sent)
                 await kb.worked()

@@ -22,10 +22,10 @@ OLD = "Zdenek Veverka wrote Oldthing.java for Initech."
 NEW = world.LONG
 
 
-async def reference(opening: world.Opening) -> tuple[object, int]:
+async def reference(open_world: world.Opening) -> tuple[object, int]:
     """The state after an uninterrupted replacement, and how often it calls the vector store."""
     vectors = memory.Vectors()
-    async with opening(vectors, within="reference", chunk_chars=900) as kb:
+    async with open_world(vectors, within="reference", chunk_chars=900) as kb:
         await kb.ingest(world.request(OLD))
         before = len(vectors.switch.calls)
         await kb.ingest(world.request(NEW))
@@ -34,11 +34,11 @@ async def reference(opening: world.Opening) -> tuple[object, int]:
 
 
 async def test_stopped_before_each_call_of_the_vector_store_and_resumed_after_a_restart(
-    opening: world.Opening, clock: clocks.Clock, fake: process.Fake
+    open_world: world.Opening, clock: clocks.Clock, fake: process.Fake
 ) -> None:
-    expected, calls = await reference(opening)
+    expected, calls = await reference(open_world)
     old = memory.Vectors()
-    async with opening(old, within="before", chunk_chars=900) as kb:
+    async with open_world(old, within="before", chunk_chars=900) as kb:
         await kb.ingest(world.request(OLD))
     # Every boundary at the ends, and every seventh call in the long middle of identical puts.
     stops = sorted({*range(4), *range(4, calls, 7), *range(calls - 3, calls)})
@@ -46,9 +46,9 @@ async def test_stopped_before_each_call_of_the_vector_store_and_resumed_after_a_
     for stop in stops:
         # The world in which the old document is known, as its files and its vectors were left.
         name = f"stop{stop}"
-        shutil.copytree(opening.path / "before", opening.path / name)
+        shutil.copytree(open_world.path / "before", open_world.path / name)
         vectors, content = copy.deepcopy(old), memory.Content()
-        async with opening(vectors, content, within=name, chunk_chars=900) as kb:
+        async with open_world(vectors, content, within=name, chunk_chars=900) as kb:
             vectors.switch.fail_after = stop
             with pytest.raises(errors.Away):
                 await kb.ingest(world.request(NEW))
@@ -60,7 +60,7 @@ async def test_stopped_before_each_call_of_the_vector_store_and_resumed_after_a_
             assert shown == ({"new"} if committed else {"old"})
             assert await kb.ledger.count() == {intent.State.OPEN: 1}
         extractions = fake.count(tag="kb.extract/v1")
-        async with opening(vectors, content, within=name, chunk_chars=900) as kb:
+        async with open_world(vectors, content, within=name, chunk_chars=900) as kb:
             assert await kb.recovery.sweep(before=clock() + timedelta(seconds=1)) == 1
             assert await kb.state() == expected
             assert await kb.ledger.count() == {intent.State.FINISHED: 1}
@@ -68,12 +68,12 @@ async def test_stopped_before_each_call_of_the_vector_store_and_resumed_after_a_
 
 
 async def test_a_long_document_is_embedded_and_stored_slice_by_slice(
-    opening: world.Opening, meters: metrics.Metrics, fake: process.Fake
+    open_world: world.Opening, meters: metrics.Metrics, fake: process.Fake
 ) -> None:
     text = "\n\n".join(f"Paragraph {number} goes on. " + "Filler follows here. " * 23 for number in range(140))
     fake.set_faults([{"match": {"path": "/api/embed", "body": "Paragraph 135 "}, "status": {"code": 503}}])
     vectors = memory.Vectors()
-    async with opening(vectors, chunk_chars=900) as kb:
+    async with open_world(vectors, chunk_chars=900) as kb:
         with pytest.raises(root.Operational):
             await kb.pipeline.index(world.request(text), Priority.P3)
         assert sorted(chunk.ordinal for _, chunk, _ in vectors._chunks.values()) == list(range(embedding.SLICE))
@@ -88,10 +88,10 @@ async def test_a_long_document_is_embedded_and_stored_slice_by_slice(
 
 
 async def test_models_that_fail_midway_are_asked_only_for_what_is_missing(
-    opening: world.Opening, fake: process.Fake
+    open_world: world.Opening, fake: process.Fake
 ) -> None:
     fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "nth": 3, "status": {"code": 503, "retryAfter": 7}}])
-    async with opening(chunk_chars=900) as kb:
+    async with open_world(chunk_chars=900) as kb:
         with pytest.raises(root.Operational) as caught:
             await kb.ingest(world.request(NEW))
         assert caught.value.retry_after == 7
@@ -104,10 +104,10 @@ async def test_models_that_fail_midway_are_asked_only_for_what_is_missing(
 
 
 async def test_recovery_leaves_alone_what_somebody_works_on_and_what_cannot_succeed(
-    opening: world.Opening, clock: clocks.Clock, meters: metrics.Metrics
+    open_world: world.Opening, clock: clocks.Clock, meters: metrics.Metrics
 ) -> None:
     vectors = memory.Vectors()
-    async with opening(vectors) as kb:
+    async with open_world(vectors) as kb:
         await world.broken_off(kb, kb.ingest(world.request()))
         vectors.switch.away = True
         assert await kb.recovery.sweep(before=clock() - timedelta(seconds=120)) == 0
@@ -136,10 +136,10 @@ async def test_jobs_that_wait_do_not_hide_what_nothing_else_will_finish(kb: worl
 
 @pytest.mark.parametrize("gone", [False, True])
 async def test_a_content_store_that_is_away_keeps_the_intent_open_until_it_is_back_or_the_content_has_gone(
-    opening: world.Opening, clock: clocks.Clock, gone: bool
+    open_world: world.Opening, clock: clocks.Clock, gone: bool
 ) -> None:
     content = memory.Content()
-    async with opening(content_store=content) as kb:
+    async with open_world(text=content) as kb:
         kept = await content.save(scopes.SHOP, world.MAIL.encode(), "text/plain")
         await content.switch.refuse(kb.ingest(world.request(content=None, content_ref=kept)))
         clock.advance(seconds=1)

@@ -26,7 +26,7 @@ NEW = world.LONG[:1500]
 
 
 async def test_killed_before_each_call_and_resumed_by_the_next_process(
-    opening: world.Opening,
+    open_world: world.Opening,
     clock: clocks.Clock,
     fake: process.Fake,
     weaviate_store: weaviate.Store,
@@ -38,14 +38,14 @@ async def test_killed_before_each_call_and_resumed_by_the_next_process(
     stores = (weaviate_store, memory.Content())
 
     # What an undisturbed replacement leaves, how many calls it makes, and how many of them ask about passages.
-    async with opening(*stores, within="before", chunk_chars=900) as kb:
+    async with open_world(*stores, within="before", chunk_chars=900) as kb:
         await kb.ingest(world.request(OLD))
-    before = opening.path / "before"
-    reference = Path(shutil.copytree(before, opening.path / "reference"))
+    before = open_world.path / "before"
+    reference = Path(shutil.copytree(before, open_world.path / "reference"))
     asked = fake.count(tag="kb.extract/v1")
     calls = victim.run(place, reference, "ingest", NEW)
     passages = fake.count(tag="kb.extract/v1") - asked
-    async with opening(*stores, within="reference", chunk_chars=900) as kb:
+    async with open_world(*stores, within="reference", chunk_chars=900) as kb:
         expected = await kb.state()
     assert len(calls) > 12
 
@@ -54,13 +54,13 @@ async def test_killed_before_each_call_and_resumed_by_the_next_process(
     points = range(calls.index("open") + 2, len(calls) + 1)
     answered = (number for number in points if calls[number - 1] == "keep_answer")
     for deadly in sorted({*thorough.part(points), *answered}):
-        path = Path(shutil.copytree(before, opening.path / f"killed{deadly}"))
+        path = Path(shutil.copytree(before, open_world.path / f"killed{deadly}"))
         # Back to the old document in Weaviate, which all of these processes share.
-        async with opening(*stores, within=path.name, chunk_chars=900) as kb:
+        async with open_world(*stores, within=path.name, chunk_chars=900) as kb:
             await kb.ingest(world.request(OLD))
         asked = fake.count(tag="kb.extract/v1")
         victim.run(place, path, "ingest", NEW, deadly)
-        async with opening(*stores, within=path.name, chunk_chars=900) as kb:
+        async with open_world(*stores, within=path.name, chunk_chars=900) as kb:
             assert await kb.recovery.sweep(before=clock() + timedelta(seconds=1)) == 1
             assert await kb.state() == expected
             assert await kb.ledger.count() == {intent.State.FINISHED: 1}

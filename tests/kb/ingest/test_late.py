@@ -61,14 +61,14 @@ def records(request: pytest.FixtureRequest) -> mongo.Database | None:
 
 @pytest.fixture
 async def kb(
-    opening: world.Opening, broken: set[str], records: mongo.Database | None
+    open_world: world.Opening, broken: set[str], records: mongo.Database | None
 ) -> AsyncIterator[world.ObservedState]:
 
     def before(name: str) -> None:
         if name in broken:
             raise errors.Away("disk", "no answer")
 
-    async with opening(watched=lambda inner: writers.Watched(inner, before), database=records) as opened:
+    async with open_world(watched=lambda inner: writers.Watched(inner, before), database=records) as opened:
         yield opened
 
 

@@ -88,7 +88,7 @@ async def test_forgetting_one_of_two_leaves_the_state_of_the_other_alone(kb: wor
 
 
 async def test_eight_writers_in_any_order_end_in_the_same_state(
-    kb: world.ObservedState, opening: world.Opening
+    kb: world.ObservedState, open_world: world.Opening
 ) -> None:
     documents = [
         world.request(f"Petr Svoboda wrote module{n % 3}.py. Ann Meyer uses module{n}.py.", urn=f"email::<{n % 6}@a>")
@@ -97,7 +97,7 @@ async def test_eight_writers_in_any_order_end_in_the_same_state(
     for document in documents:
         await kb.ingest(document)
     expected = await kb.state()
-    async with opening(within="other") as crowded:
+    async with open_world(within="other") as crowded:
         await asyncio.gather(*(crowded.ingest(document) for document in (documents * 2)[::-1][:8]))
         await asyncio.gather(*(crowded.ingest(document) for document in documents))
         assert await crowded.state() == expected
@@ -120,8 +120,8 @@ async def test_content_by_reference(kb: world.ObservedState) -> None:
         await kb.ingest(world.request(owner=scopes.OTHER, content=None, content_ref=reference))
 
 
-async def test_an_empty_or_too_long_document_fails_for_good(opening: world.Opening) -> None:
-    async with opening(max_chars=100) as small:
+async def test_an_empty_or_too_long_document_fails_for_good(open_world: world.Opening) -> None:
+    async with open_world(max_chars=100) as small:
         with pytest.raises(errors.TooLarge, match="at most 100"):
             await small.ingest(world.request())
         with pytest.raises(errors.Invalid, match="empty"):
@@ -254,9 +254,9 @@ async def test_a_job_of_an_earlier_release_is_done_though_chunks_had_other_ids_t
     assert "person:petr svoboda" in chunk.graph_refs
 
 
-async def test_relationships_of_a_text_are_read_up_to_a_bound_and_the_rest_is_said(opening: world.Opening) -> None:
+async def test_relationships_of_a_text_are_read_up_to_a_bound_and_the_rest_is_said(open_world: world.Opening) -> None:
     lines = "\n".join(f"file:a{number}.py|CALLS|file:b{number}.py" for number in range(12))
-    async with opening(relationships=10) as kb:
+    async with open_world(relationships=10) as kb:
         reply = await kb.ingest(world.request(lines, kind="note", urn="note::1"))
         said = "2 relationships that the text states are left out: of a document 10 are read"
         assert [one.partition(" (")[0] for one in reply.problems] == [said]

@@ -76,8 +76,8 @@ async def after(
 ) -> object:
     """The state of a world of its own after these steps, those of one batch at once, and without its history."""
     with tempfile.TemporaryDirectory() as folder:
-        opening = world.Opening(Path(folder), router, clock, meters)
-        async with opening(chunk_chars=120, chunk_overlap=20) as kb:
+        open_world = world.Opening(Path(folder), router, clock, meters)
+        async with open_world(chunk_chars=120, chunk_overlap=20) as kb:
             for batch in batches:
                 await asyncio.gather(*(do(kb, step) for step in batch))
             end = selection.millis(clock()) + 1

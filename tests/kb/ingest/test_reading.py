@@ -33,9 +33,9 @@ EndsLike = Callable[[api.IngestRequest], Awaitable[bool]]
 
 
 @pytest.fixture
-async def kb(opening: world.Opening, clock: clocks.Clock) -> AsyncIterator[world.ObservedState]:
+async def kb(open_world: world.Opening, clock: clocks.Clock) -> AsyncIterator[world.ObservedState]:
     # One passage after the other: those behind the one that is held are asked about at the end.
-    async with opening(aliases=aliases.Registry(clock), chunk_chars=900, parallel=1) as opened:
+    async with open_world(aliases=aliases.Registry(clock), chunk_chars=900, parallel=1) as opened:
         yield opened
 
 
@@ -58,12 +58,12 @@ async def reading(
 
 
 @pytest.fixture
-def ends_like(kb: world.ObservedState, opening: world.Opening, clock: clocks.Clock) -> EndsLike:
+def ends_like(kb: world.ObservedState, open_world: world.Opening, clock: clocks.Clock) -> EndsLike:
     """Whether all is, when the jobs are done, as if this request alone had been made."""
 
     async def compare(request: api.IngestRequest) -> bool:
         await kb.worked()
-        async with opening(aliases=aliases.Registry(clock), within="alone", chunk_chars=900) as alone:
+        async with open_world(aliases=aliases.Registry(clock), within="alone", chunk_chars=900) as alone:
             await alone.ingest(request)
             return await kb.state() == await alone.state()
 

@@ -30,8 +30,8 @@ def kept() -> test_ingest.Kept:
 
 
 @pytest.fixture
-async def kb(opening: world.Opening, kept: test_ingest.Kept) -> AsyncIterator[world.ObservedState]:
-    async with opening(rules=kept) as opened:
+async def kb(open_world: world.Opening, kept: test_ingest.Kept) -> AsyncIterator[world.ObservedState]:
+    async with open_world(rules=kept) as opened:
         yield opened
 
 

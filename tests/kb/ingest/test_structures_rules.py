@@ -24,8 +24,8 @@ def kept() -> Kept:
 
 
 @pytest.fixture
-async def kb(opening: world.Opening, kept: Kept) -> AsyncIterator[world.ObservedState]:
-    async with opening(rules=kept) as made:
+async def kb(open_world: world.Opening, kept: Kept) -> AsyncIterator[world.ObservedState]:
+    async with open_world(rules=kept) as made:
         yield made
 
 

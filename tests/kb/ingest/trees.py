@@ -34,8 +34,8 @@ async def kb(
     tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
 ) -> AsyncIterator[world.ObservedState]:
     """Not by `opening`: tests of other folders use it, too."""
-    opening = world.Opening(tmp_path, router, clock, meters)
-    async with opening(aliases=aliases_memory.Registry(clock)) as opened_world:
+    open_world = world.Opening(tmp_path, router, clock, meters)
+    async with open_world(aliases=aliases_memory.Registry(clock)) as opened_world:
         yield opened_world
 
 

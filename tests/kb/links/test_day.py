@@ -40,7 +40,11 @@ The release notes of the tool are at http://tool{number % NOTES % 5}.test/notes/
 
 
 async def test_tasks_models_and_requests_of_a_day(
-    opening: world.Opening, clock: clocks.Clock, meters: metrics.Metrics, database: mongo.Database, fake: process.Fake
+    open_world: world.Opening,
+    clock: clocks.Clock,
+    meters: metrics.Metrics,
+    database: mongo.Database,
+    fake: process.Fake,
 ) -> None:
     found = [link for number in range(MAILS) for link in extract.find(mail(number), most=20)]
     assert len(found) == 5 * MAILS
@@ -54,7 +58,7 @@ async def test_tasks_models_and_requests_of_a_day(
 
     async with (
         sites.served() as site,
-        opening() as kb,
+        open_world() as kb,
         whole.over(kb, meters, clock, database=database, **reaching(site, resolve)) as both,
     ):
         site.pages |= {f"/page/{number}": sites.html(text=f"Page {number}.") for number in range(PAGES)}

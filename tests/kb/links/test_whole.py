@@ -42,7 +42,7 @@ def space(kubeconfig: Path) -> Iterator[Space]:
 
 
 async def test_a_mail_with_three_links_and_the_same_mail_again(
-    opening: world.Opening,
+    open_world: world.Opening,
     space: Space,
     kubeconfig: Path,
     tmp_path: Path,
@@ -52,7 +52,7 @@ async def test_a_mail_with_three_links_and_the_same_mail_again(
 ) -> None:
     async with (
         sites.served() as site,
-        opening() as kb,
+        open_world() as kb,
         whole.over(kb, meters, clock, database=database, ingests=True, **reaching(site)) as (client, http),
     ):
         site.pages["/notes"] = sites.html("/further", text="The gateway limits uploads to 2 GB.")

@@ -77,19 +77,19 @@ async def test_an_answer_that_was_kept_and_is_valid_no_more_is_asked_for_again(
 
 @pytest.mark.parametrize("stop", range(6))
 async def test_a_log_that_is_summarized_in_other_words_when_it_is_resumed_leaves_nothing_of_the_first(
-    opening: world.Opening, clock: clocks.Clock, fake: process.Fake, stop: int
+    open_world: world.Opening, clock: clocks.Clock, fake: process.Fake, stop: int
 ) -> None:
     """The prompt has the day in it: what was kept yesterday does not count today."""
     vectors, sent = memory.Vectors(), document("LOG")
     said = SAID | {"key_events": [], "critical_details": LOG.splitlines()[-1:]}
     fake.set_script({"kb.qualify.log/v1": [said | {"log_summary": f"{day} day."} for day in ("First", "Second")]})
     vectors.switch.fail_after = stop
-    async with opening(vectors) as one:
+    async with open_world(vectors) as one:
         with pytest.raises(errors.Away):
             await one.ingest(sent)
     vectors.switch.fail_after = None
     clock.advance(seconds=timedelta(days=2).total_seconds())
-    async with opening(vectors) as another:
+    async with open_world(vectors) as another:
         assert await another.recovery.sweep(before=clock()) == 1
         stored = await vectors.known(scopes.SHOP, identity.document(scopes.SHOP, sent.source_urn))
         texts = [one.text for one in (await vectors.chunks(scopes.SHOP, list(stored))).values()]

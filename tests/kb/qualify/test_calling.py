@@ -33,15 +33,15 @@ def kept() -> Kept:
 
 
 @pytest.fixture
-async def kb(opening: world.Opening, kept: Kept) -> AsyncIterator[world.ObservedState]:
-    async with opening(rules=kept, tools=True) as made:
+async def kb(open_world: world.Opening, kept: Kept) -> AsyncIterator[world.ObservedState]:
+    async with open_world(rules=kept, tools=True) as made:
         yield made
 
 
 @pytest.fixture
-async def plain(opening: world.Opening) -> AsyncIterator[world.ObservedState]:
+async def plain(open_world: world.Opening) -> AsyncIterator[world.ObservedState]:
     """The same without tools."""
-    async with opening(within="plain") as opened:
+    async with open_world(within="plain") as opened:
         yield opened
 
 

@@ -36,13 +36,13 @@ def problems(meters: metrics.Metrics) -> dict[str, float]:
 )
 async def test_an_engine_that_wraps_its_answers_reads_a_mail_as_any_other(
     kb: world.ObservedState,
-    opening: world.Opening,
+    open_world: world.Opening,
     fake: process.Fake,
     meters: metrics.Metrics,
     engine: str,
     counted: set[str],
 ) -> None:
-    async with opening(within="usual") as usual:
+    async with open_world(within="usual") as usual:
         expected = await usual.ingest(world.request())
     asked = fake.count(path="/api/chat")
     fake.forget()
@@ -71,14 +71,14 @@ async def test_of_an_engine_that_does_not_come_to_an_end_is_used_what_came(
     assert extracted < 4096
 
 
-async def test_a_model_without_tools_chooses_them_by_format(opening: world.Opening, fake: process.Fake) -> None:
+async def test_a_model_without_tools_chooses_them_by_format(open_world: world.Opening, fake: process.Fake) -> None:
     rules = Kept()
     rules.rules = []
-    async with opening(rules=rules, tools=True) as made:
+    async with open_world(rules=rules, tools=True) as made:
         expected = await made.ingest(calling.issue())
     fake.forget()
     fake.set_faults([{"match": CHAT, "engine": "noTools"}])
-    async with opening(within="toolless", rules=rules, tools=True) as made:
+    async with open_world(within="toolless", rules=rules, tools=True) as made:
         reply = await made.ingest(calling.issue())
     assert (reply.hints, reply.directive, reply.problems) == (expected.hints, expected.directive, [])
     judged = [one for one in fake.requests(tag=calling.TAG) if "format" in one["body"]]

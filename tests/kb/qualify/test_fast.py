@@ -18,8 +18,8 @@ TYPE, DETECT = "kb.qualify.type/v1", "kb.qualify.detect/v2"
 
 
 @pytest.fixture
-async def kb(opening: world.Opening) -> AsyncIterator[world.ObservedState]:
-    async with opening(fast=FAST) as made:
+async def kb(open_world: world.Opening) -> AsyncIterator[world.ObservedState]:
+    async with open_world(fast=FAST) as made:
         yield made
 
 

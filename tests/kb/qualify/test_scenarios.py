@@ -45,8 +45,8 @@ TYPES = {
 
 
 @pytest.fixture
-async def kb(opening: world.Opening) -> AsyncIterator[world.ObservedState]:
-    async with opening(chunk_chars=900) as made:
+async def kb(open_world: world.Opening) -> AsyncIterator[world.ObservedState]:
+    async with open_world(chunk_chars=900) as made:
         yield made
 
 

@@ -111,22 +111,22 @@ async def test_the_attachment_that_comes_later_is_not_looked_at_again(
 
 @pytest.mark.parametrize("type_", ["LOG", "JIRA"])
 async def test_stopped_before_each_call_of_a_store_it_ends_as_if_it_had_not_been(
-    opening: world.Opening, clock: clocks.Clock, fake: process.Fake, type_: str
+    open_world: world.Opening, clock: clocks.Clock, fake: process.Fake, type_: str
 ) -> None:
     """A new process resumes what is open each time, and asks no model for what one said before."""
     vectors, content = memory.Vectors(), memory.Content()
-    async with opening(content_store=content, within="alone") as alone:
+    async with open_world(text=content, within="alone") as alone:
         sent = document(type_, files=await attached(alone, TICKET))
         reply, _ = await qualified(alone, sent)
         expected = await alone.state()
     fake.forget()
     vectors.switch.fail_after = 0
-    async with opening(vectors, content, within="stopped") as kb:
+    async with open_world(vectors, content, within="stopped") as kb:
         with pytest.raises(errors.Away):
             await kb.ingest(sent)
     for stop in range(1, 40):
         vectors.switch.fail_after = stop
-        async with opening(vectors, content, within="stopped") as kb:
+        async with open_world(vectors, content, within="stopped") as kb:
             await kb.recovery.sweep(before=clock() + timedelta(seconds=1))
             if await kb.ledger.count() == {intent.State.FINISHED: 1}:
                 vectors.switch.fail_after = None

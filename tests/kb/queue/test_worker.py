@@ -29,7 +29,7 @@ from tests.kb.vectors import contract
 
 
 @pytest.fixture
-async def kb(open_world: world.Open) -> AsyncIterator[world.ObservedState]:
+async def kb(open_world: world.Opening) -> AsyncIterator[world.ObservedState]:
     async with open_world(chunk_chars=900) as made:
         yield made
 
@@ -46,10 +46,10 @@ async def test_findable_before_any_model_has_read_it(kb: world.ObservedState, fa
 
 
 async def test_the_queue_brings_it_to_where_a_full_ingest_would(
-    kb: world.ObservedState, tmp_path: Path, open_world: world.Open
+    kb: world.ObservedState, tmp_path: Path, open_world: world.Opening
 ) -> None:
     (tmp_path / "full").mkdir()
-    async with open_world(tmp_path / "full", chunk_chars=900) as full:
+    async with open_world(within="full", chunk_chars=900) as full:
         await full.ingest(world.request(world.LONG))
         expected = await full.state()
     await kb.intake.take(world.request(world.LONG), Priority.P3)
@@ -306,7 +306,7 @@ async def test_an_unreadable_document_is_refused_and_not_queued(kb: world.Observ
 
 
 async def test_a_crash_between_the_job_and_the_commit_is_finished_by_the_queue(
-    open_world: world.Open, clock: clocks.Clock, fake: process.Fake
+    open_world: world.Opening, clock: clocks.Clock, fake: process.Fake
 ) -> None:
     vectors = memory.Vectors()
     async with open_world(vector=vectors) as kb:

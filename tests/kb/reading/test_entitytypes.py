@@ -34,7 +34,7 @@ def registry(database: mongo.Database, clock: clocks.Clock) -> entitytypes.Mongo
 
 @pytest.fixture
 async def kb(
-    open_world: world.Open, clock: clocks.Clock, registry: entitytypes.Mongo
+    open_world: world.Opening, clock: clocks.Clock, registry: entitytypes.Mongo
 ) -> AsyncIterator[world.ObservedState]:
     async with open_world(aliases=aliases_memory.Registry(clock), types=registry) as made:
         yield made

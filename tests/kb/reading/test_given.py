@@ -39,7 +39,7 @@ def ticket(**more: Any) -> api.IngestRequest:
 
 
 @pytest.fixture
-async def kb(open_world: world.Open, clock: clocks.Clock) -> AsyncIterator[world.ObservedState]:
+async def kb(open_world: world.Opening, clock: clocks.Clock) -> AsyncIterator[world.ObservedState]:
     async with open_world(aliases=aliases_memory.Registry(clock)) as made:
         yield made
 

@@ -22,7 +22,7 @@ LONG = "Nobody knew it, but Petr repaired the telescope mirror, and who helped i
 
 
 @pytest.fixture
-async def kb(open_world: world.Open) -> AsyncIterator[world.ObservedState]:
+async def kb(open_world: world.Opening) -> AsyncIterator[world.ObservedState]:
     async with open_world() as opened:
         await opened.ingest(world.request("The telescope mirror was repaired.", urn="u:1", title="Telescope mirror"))
         await opened.ingest(world.request(LONG, urn="u:2", title="Who"))

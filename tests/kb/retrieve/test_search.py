@@ -188,7 +188,7 @@ async def test_nothing_foreign_is_ever_found(
 
 @pytest.mark.services
 async def test_nothing_foreign_is_ever_found_in_weaviate(
-    open_world: world.Open, weaviate_store: weaviate.Store
+    open_world: world.Opening, weaviate_store: weaviate.Store
 ) -> None:
     owners = [scopes.GLOBAL, scopes.ACME, scopes.OTHER, scopes.SHOP, scopes.TILL, scopes.BLOG, scopes.RETAIL]
     async with open_world(vector=weaviate_store) as kb:
@@ -212,7 +212,7 @@ class Away(names.Registry):
 
 @pytest.mark.parametrize("trouble", [errors.Away("mongodb", "no server"), None], ids=["refused", "silent"])
 async def test_a_question_is_answered_while_the_aliases_are_away(
-    open_world: world.Open, clock: clocks.Clock, trouble: Exception | None
+    open_world: world.Opening, clock: clocks.Clock, trouble: Exception | None
 ) -> None:
     async with open_world(aliases=Away(clock, trouble)) as kb:
         await kb.ingest(world.request("Petr Svoboda wrote Gateway.kt.", urn="u:1"))

@@ -38,7 +38,7 @@ def kept() -> Kept:
 
 
 @pytest.fixture
-async def kb(open_world: world.Open, kept: Kept) -> AsyncIterator[world.ObservedState]:
+async def kb(open_world: world.Opening, kept: Kept) -> AsyncIterator[world.ObservedState]:
     async with open_world(rules=kept) as opened:
         yield opened
 

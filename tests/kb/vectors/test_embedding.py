@@ -136,6 +136,27 @@ async def test_a_text_without_numbers_fails_its_own_caller_alone(meters: metrics
     assert meters.registry.get_sample_value("jervis_kb_embedded_texts_total") == 7
 
 
+async def test_a_text_that_is_refused_fails_its_own_caller_alone(meters: metrics.Metrics) -> None:
+    asked: list[list[str]] = []
+
+    async def answer(texts: list[str], priority: str) -> httpx.Response:
+        asked.append(texts)
+        if "poison" in texts:
+            return httpx.Response(422, json={"error": "it ended the model's runner twice"})
+        return vectors(texts)
+
+    made = embedder(answer, meters)
+    ended = await asyncio.gather(
+        *(made.embed(texts, Priority.P3) for texts in (["first"], ["a"], ["poison", "bb"], ["ccc"])),
+        return_exceptions=True,
+    )
+    assert [ended[at] for at in (1, 3)] == [[[1.0, 1.0]], [[3.0, 1.0]]]
+    assert isinstance(ended[2], router_client.Rejected)
+    _, together, *singly = asked
+    assert sorted(together) == ["a", "bb", "ccc", "poison"]
+    assert singly == [[text] for text in together]
+
+
 async def test_a_text_has_no_numbers_where_a_half_of_it_has_none(meters: metrics.Metrics) -> None:
     asked: list[list[str]] = []
     broken, short = without_numbers("w63", asked), reads(20, [])
@@ -237,6 +258,26 @@ async def test_a_server_that_refuses_everything_is_named_and_not_asked_for_ever(
     with pytest.raises(errors.Unconfigured, match="takes no text of"):
         await embedder(reads(-1, asked), meters, window=100_000).embed([text], Priority.P3)
     assert len(asked) <= 8
+
+
+async def test_a_window_that_was_refused_for_the_token_is_asked_for_again(meters: metrics.Metrics) -> None:
+    known = iter([401, 200])
+    sizes: list[int] = []
+
+    async def handle(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/api/show":
+            info = {"general.architecture": "bert", "bert.context_length": 32_768}
+            return httpx.Response(next(known), json={"model_info": info})
+        texts = json.loads(request.content)["input"]
+        sizes.append(len(texts))
+        return vectors(texts)
+
+    http = httpx.AsyncClient(transport=httpx.MockTransport(handle))
+    made = embedding.Embedder(router_client.Client("http://router", http), "m", meters)
+    for _ in range(2):
+        await made.embed([words(1_000)], Priority.P3)
+    assert sizes[0] > 1
+    assert sizes[1:] == [1]
 
 
 async def test_the_server_is_asked_for_its_window_once(meters: metrics.Metrics) -> None:

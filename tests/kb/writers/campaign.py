@@ -12,6 +12,7 @@ operation was begun after.
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import random
 import sys
@@ -29,7 +30,7 @@ import pymongo
 
 from crds import scope
 from kb import api, client
-from kb.vectors import weaviate
+from kb.vectors.weaviate import Store as Index
 from tests import ports, waiting
 from tests.fakes.arango import server as arango
 from tests.fakes.ollama import process as ollama
@@ -82,9 +83,9 @@ class Services:
         return {f"JERVIS_KB_{name}": value for name, value in given.items()} | {"TURN_SECONDS": str(TURN_SECONDS)}
 
     @asynccontextmanager
-    async def index(self, model: str = "qwen3-embedding:8b") -> AsyncIterator[weaviate.Store]:
+    async def index(self, model: str = "qwen3-embedding:8b") -> AsyncIterator[Index]:
         """The index of a model; it is made when it is not there."""
-        store = weaviate.Store(self.weaviate, self.grpc, model, index=self.name)
+        store = Index(self.weaviate, self.grpc, model, index=self.name)
         try:
             yield store
         finally:
@@ -436,20 +437,32 @@ async def run(
         for urn in {one.source_urn for _, _, one in versions}:
             wanted.append(_found(there, possible(versions, urn)))
         for asked in wanted:
-            await any_writer.ask(lambda writer, asked=asked: writer.ingest(asked))
+            await any_writer.ask(functools.partial(_ingest, asked))
         for actor in actors:
             for (owner, alias), canonical in actor.wanted.aliases.items():
                 merge = api.Merge(scope=owner, alias=alias, canonical=canonical)
-                await any_writer.ask(lambda writer, merge=merge: writer.aliases.merge(merge))
+                await any_writer.ask(functools.partial(_merge, merge))
             for (owner, key), content in actor.wanted.rules.items():
                 draft = rule(owner, key, content)
-                await any_writer.ask(lambda writer, draft=draft: writer.rules.put(draft))
+                await any_writer.ask(functools.partial(_rule, draft))
         await settled(alone)
         right = await state(alone)
     report.documents, report.seconds = len(wanted), time.monotonic() - started
     for name in sorted({*there, *right}):
         assert there.get(name) == right.get(name), f"{name}: {_difference(there.get(name), right.get(name))}"
     return report
+
+
+async def _ingest(asked: api.IngestRequest, writer: client.Client) -> None:
+    await writer.ingest(asked)
+
+
+async def _merge(asked: api.Merge, writer: client.Client) -> None:
+    await writer.aliases.merge(asked)
+
+
+async def _rule(asked: api.RuleDraft, writer: client.Client) -> None:
+    await writer.rules.put(asked)
 
 
 def _found(there: dict[str, Any], candidates: list[api.IngestRequest]) -> api.IngestRequest:

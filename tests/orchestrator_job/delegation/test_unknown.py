@@ -64,7 +64,7 @@ def happened(outside: sources.Sources) -> dict[str, int]:
 async def test_of_two_effects_side_by_side_the_one_that_was_shown_is_done_again(desk: Desk) -> None:
     desk.outside.unsure = 2
     mails = [calls(("send_mail", {**MAIL, "to": [f"{name}@example.com"], "subject": name})) for name in ("a", "b")]
-    two = {
+    two: dict[str, list[Any]] = {
         PLAN: [planned(("Email", "Send the date.", []), ("Email", "Send the price.", []))],
         EMAIL: [*mails, report("Sent."), report("Sent.")],
         SYNTHESIS: [job.reply()],
@@ -189,7 +189,7 @@ async def test_a_message_after_a_kill_at_any_write_about_the_effect(desk: Desk) 
         {"when": "<question>", "answer": calls(("send_mail", MAIL))},
     ]
     looked = planned(("Email", "Send it.", []), ("Legal", "Look.", []))
-    standing = {
+    standing: dict[str, list[Any]] = {
         PLAN: [{"when": "<question>", "answer": looked}],
         EMAIL: turns,
         LEGAL: [{"when": "<question>", "answer": report("It is right.")}],
