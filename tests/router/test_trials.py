@@ -11,6 +11,7 @@ import pytest
 from cli.views import trials as view
 from crds import modelroles
 from kb import trials as of_knowledge
+from kb.reading import prompt
 from orchestrator_job import trials as of_runs
 from router.client import calls, trials
 from tests.fakes.ollama import process as ollama
@@ -217,3 +218,13 @@ def test_the_sum_by_role() -> None:
     for results, enough in sums.items():
         assert (view.summed(results)[0].verdict, view.summed(results)[0].count) == (enough, len(results))
     assert view.summed([right, wrong, wrong])[0].verdict is view.Enough.NO
+
+
+def test_lists_of_facts_have_the_bound_that_is_sent_otherwise() -> None:
+    [bounds] = {
+        tuple(part["properties"][name]["maxItems"] for name in ("entities", "relationships"))
+        for trial in _EVERY
+        if trial.name == "a fact and its sentence" and (part := trial.wire) is not None
+    }
+    asked = prompt.extract(of_knowledge._FACTS["en"], title="Notes", kind="text")
+    assert bounds == (asked.most["entities"], asked.most["relationships"])

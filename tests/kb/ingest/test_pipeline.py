@@ -151,6 +151,18 @@ async def test_one_bad_answer_is_asked_again_with_the_complaint(kb: world.Observ
     assert "cannot be used" in second["body"]["messages"][-1]["content"]
 
 
+async def test_the_smaller_question_about_a_text_without_blanks_has_half_of_it(
+    kb: world.ObservedState, fake: process.Fake
+) -> None:
+    text = "\u7b2c1\u7ae0 " + "\u7ae0" * 1_200
+    fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "malformed": "answer"}])
+    await kb.ingest(world.request(text, kind="text"))
+    *_, whole, smaller = (
+        each["body"]["messages"][1]["content"].count("\u7ae0") for each in fake.requests(tag="kb.extract/v1")
+    )
+    assert (whole, smaller) == (1_201, 599)
+
+
 async def test_hints_that_cannot_be_had_send_the_task_to_a_person_and_cost_no_knowledge(
     kb: world.ObservedState, fake: process.Fake
 ) -> None:
