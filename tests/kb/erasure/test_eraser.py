@@ -20,6 +20,7 @@ from kb.erasure import book, closed, eraser, holdings, places, watch
 from kb.ingest import turns
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
+from tests.kb.conftest import required
 from tests.kb.http import whole
 
 pytestmark = pytest.mark.services
@@ -54,10 +55,10 @@ def process(kb: world.ObservedState, database: mongo.Database, reading: list[flo
 
 
 @pytest.fixture
-def opened(
-    open_world: world.Opening, database: mongo.Database, mongo_store: content_mongo.Store, clock: clocks.Clock
-) -> Opens:
-    return functools.partial(open_world, text=mongo_store, aliases=aliases_mongo.Registry(database, clock))
+async def opened(open_world: world.Opening, database: mongo.Database, clock: clocks.Clock) -> AsyncIterator[Opens]:
+    contents = content_mongo.Store(required("JERVIS_TEST_MONGODB_URI"), database.name)
+    yield functools.partial(open_world, text=contents, aliases=aliases_mongo.Registry(database, clock))
+    await contents.close()
 
 
 @pytest.fixture
@@ -167,6 +168,7 @@ async def test_erased_equals_never_told(kb: world.ObservedState, database: mongo
             await talk(database, owner)
             await ask_agent(database, owner)
         before = {owner: await owned(kb, database, owner) for owner in OWNERS}
+        assert [kind for kind in before[where] if not any(each[kind] for each in before.values())] == []
         said = await kb_client.erasing.ask(where, "jana")
         assert (said.state, said.requested_by, said.scope) == ("Running", "jana", where)
         assert (await kb_client.erasing.ask(where, "petr")).id == said.id
