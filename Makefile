@@ -75,8 +75,9 @@ BOUNDED := -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 # Real models take their time, and one test asks for each schema once.
 REAL := -o faulthandler_timeout=7200 -o faulthandler_exit_on_timeout=true
 
+# What they start is built before: a test that builds for a quarter of an hour would be taken for one that waits for ever.
 .PHONY: unit
-unit: venv ## Tests that need neither a cluster nor a service (they need Chromium, Tesseract and Go)
+unit: venv $(if $(shell command -v go),cluster-tools) ## Tests that need neither a cluster nor a service (they need Chromium, Tesseract and Go)
 	$(BIN)/pytest $(BOUNDED) --phase unit -n $(WORKERS) -m "not apiserver and not services and not e2e"
 
 # Files that name these markers: each worker imports the files that it is given, whatever it selects of them. That no
@@ -155,14 +156,9 @@ test-changed: venv services-up ## Tests, without the cluster's, that what differ
 	  eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
 	  $(BIN)/pytest $(BOUNDED) -n $(WORKERS) --dist loadfile -m "not e2e" $$files; fi
 
-# Not by way of test-fast: here a test that cannot run is an error. The cluster waits more than it computes, so its tests
-# run beside others, which give way: its probes have seconds. Real models want the machine for themselves.
+# Not by way of test-fast: here a test that cannot run is an error.
 .PHONY: test
-test: programs checks unit cluster-up image ## Everything: lint, types, import law, unit, contract, faults, e2e, small real models
-	@set -o pipefail; \
-	  { $(MAKE) --no-print-directory e2e && $(BIN)/python -m hack.ollama; } 2>&1 | sed -u "s/^/e2e | /" & beside=$$!; \
-	  nice -n 10 $(MAKE) --no-print-directory contract faults; ended=$$?; wait $$beside && exit $$ended
-	@$(MAKE) --no-print-directory test-real
+test: programs checks unit contract faults e2e ## Everything: lint, types, import law, unit, contract, faults, e2e
 
 .PHONY: release
 release: venv ## Wheel, chart, image, bill of materials and SHA256SUMS into dist/ (RELEASE=--trial to try it)

@@ -51,8 +51,8 @@ programs: ## Install the Debian packages of all programs that the tests start
 	@$(CLUSTER_PYTHON) -m hack.cluster programs
 
 .PHONY: cluster-tools
-cluster-tools: ## Build helm, kubectl and kubeconform into bin of the cluster's directory
-	@$(CLUSTER_PYTHON) -m hack.cluster tool helm kubectl kubeconform >/dev/null
+cluster-tools: ## Build helm, kubectl, kubeconform and promtool into bin of the cluster's directory (minutes, once)
+	@$(CLUSTER_PYTHON) -m hack.cluster tool helm kubectl kubeconform promtool >/dev/null
 
 $(HELM) $(KUBECTL) $(KUBECONFORM):
 	@$(CLUSTER_PYTHON) -m hack.cluster tool $(@F) >/dev/null
