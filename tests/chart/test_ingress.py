@@ -128,17 +128,21 @@ TOKENS = {
     ("values", "named", "other"),
     [
         pytest.param("{both}", True, False, id="open"),
-        pytest.param("{both},{named}", True, False, id="further name"),
+        pytest.param("{both},{further}", True, False, id="further name"),
         # Every caller shows a token, so a name says nothing: none is asked for, and any may be added.
         pytest.param("{both},{tokens}", True, True, id="tokens"),
-        pytest.param("{both},{tokens},{named}", True, False, id="tokens and names"),
+        pytest.param("{both},{tokens},{further}", True, False, id="tokens and names"),
         pytest.param("{component}.ingress.host={host}", False, False, id="off"),
     ],
 )  # fmt: skip
 def test_a_process_answers_by_the_name_of_its_ingress(
     chart: Chart, monkeypatch: pytest.MonkeyPatch, component: str, host: str, values: str, named: bool, other: bool
 ) -> None:
-    rendered = chart.render("--set", values.format(both=BOTH, component=component, host=host, tokens=TOKENS[component]))
+    further = f"{component}.settings.allowedHosts={{further.example.org}}"
+    rendered = chart.render(
+        "--set",
+        values.format(both=BOTH, component=component, host=host, tokens=TOKENS[component], further=further),
+    )
     if component == "router":
         rendering.tell(rendered, "router", monkeypatch)
         read = settings.Settings()
@@ -151,7 +155,7 @@ def test_a_process_answers_by_the_name_of_its_ingress(
         hosts = Hosts(listed) if listed or "JERVIS_KB_TOKENS_FILE" not in told else Hosts(["*"])
     assert hosts.allow(host.encode()) is named
     assert hosts.allow(b"rebound.evil.com") is other
-    if "{named}" in values:
+    if "{further}" in values:
         assert hosts.allow(b"further.example.org")
 
 

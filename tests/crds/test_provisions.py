@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +11,7 @@ from crds.notices import Event, Notice
 from crds.pendingtask import Decision
 from crds.provisions import Provision, Provisions, of
 from crds.rulings import Clause, Subject
+from tests import effort
 
 TEXT = """Invoices go to Jana before they are paid.
 enforce: never-use-source jira::SEC-*
@@ -196,12 +195,12 @@ def test_any_line_is_read_or_refused(beginning: str, words: str) -> None:
 
 
 def test_no_rule_and_no_text_takes_long() -> None:
-    spent = time.process_time()
-    provisions.of("enforce: never-say a" + " " * 19_000 + "b")
-    assert not rulings.matches("*a" * 8, "a" * 7 + "b" * 200_000)
-    assert not meets('contains "' + "a " * 200 + 'b"', text="a " * 200_000)
-    # Measured: 0.1 s. With backtracking it would be minutes.
-    assert time.process_time() - spent < 20
+    with effort.counted() as spent:
+        provisions.of("enforce: never-say a" + " " * 19_000 + "b")
+        assert not rulings.matches("*a" * 8, "a" * 7 + "b" * 200_000)
+        assert not meets('contains "' + "a " * 200 + 'b"', text="a " * 200_000)
+        # Measured: 0.1 s. With backtracking it would be minutes.
+    assert spent.loops < 800
 
 
 def test_a_line_of_notices_is_read() -> None:

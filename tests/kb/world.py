@@ -254,7 +254,8 @@ async def idle(document_ids: Collection[str]) -> set[str]:
 
 async def broken_off(kb: ObservedState, call: Awaitable[object]) -> None:
     """Let the call meet a vector store, the one in memory, that is away."""
-    await kb.switch.refuse(call)
+    vectors: Any = kb.vectors  # of stores around the one in memory, too
+    await vectors.switch.refuse(call)
 
 
 @asynccontextmanager

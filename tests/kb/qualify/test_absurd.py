@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +11,7 @@ from crds.priority import Priority
 from kb import errors, identity, metrics
 from kb.reading import answers, hints, prompt, typed
 from router import client as router_client
+from tests import effort
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
@@ -50,17 +50,17 @@ async def test_a_log_that_is_summarized_by_blanks_is_asked_about_again(
 
 def test_what_a_model_adds_to_a_long_text_is_looked_up_in_moments() -> None:
     text = (LOG + "\n") * 800
-    since = time.process_time()
-    invented = ["\n".join(f"no {number} {line}" for line in range(1000)) for number in range(100)]
-    read = typed.LogReading.model_validate(
-        SAID | {"log_summary": "It failed.", "key_events": invented, "critical_details": LOG.splitlines()[-1:]}
-    )
-    found, problems = typed.log(text, read)
-    assert found.critical_details == (LOG.splitlines()[-1],)
-    assert len(problems) == 1
-    mail = SAID | {"classification": "REQUEST", "recipients": [f"nobody{number}" for number in range(200)]}
-    assert typed.email(world.request(text), text, "", typed.EmailReading.model_validate(mail)).recipients == ()
-    assert time.process_time() - since < 2
+    with effort.counted() as spent:
+        invented = ["\n".join(f"no {number} {line}" for line in range(1000)) for number in range(100)]
+        read = typed.LogReading.model_validate(
+            SAID | {"log_summary": "It failed.", "key_events": invented, "critical_details": LOG.splitlines()[-1:]}
+        )
+        found, problems = typed.log(text, read)
+        assert found.critical_details == (LOG.splitlines()[-1],)
+        assert len(problems) == 1
+        mail = SAID | {"classification": "REQUEST", "recipients": [f"nobody{number}" for number in range(200)]}
+        assert typed.email(world.request(text), text, "", typed.EmailReading.model_validate(mail)).recipients == ()
+    assert spent.loops < 80
 
 
 async def test_an_answer_that_was_kept_and_is_valid_no_more_is_asked_for_again(

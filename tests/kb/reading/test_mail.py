@@ -3,8 +3,6 @@ a mail says anew, what it quotes and what it forwards, in three languages and ag
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +10,7 @@ from hypothesis import strategies as st
 from kb.reading import anchor, base_node, draft, fields, mail, quote
 from kb.reading.given import Base
 from kb.rules import enforce
+from tests import effort
 from tests.kb import world
 
 DEEP = {"from": f"From: {'(' * 3000}\n\nHello.", "to": f"From: a@b.cz\nTo: {'(' * 60_000}\n\nHello."}
@@ -49,9 +48,9 @@ def test_comments_in_comments_cost_the_headers_and_not_the_document(name: str) -
 
 @pytest.mark.parametrize("name", SLOW)
 def test_the_time_of_a_head_grows_with_its_length_alone(name: str) -> None:
-    since = time.process_time()
-    mail.read(f"From: a@b.cz\nTo: {SLOW[name]}\n\nHello.")
-    assert time.process_time() - since < 1
+    with effort.counted() as spent:
+        mail.read(f"From: a@b.cz\nTo: {SLOW[name]}\n\nHello.")
+    assert spent.loops < 40
 
 
 @pytest.mark.parametrize("text", ['{"fields":' + "[" * 100_000, '{"a":' * 100_000])
@@ -249,7 +248,7 @@ def test_parts_lie_in_order_within_any_text(text: str) -> None:
     ],
 )
 def test_no_text_takes_long(text: str) -> None:
-    since = time.process_time()
-    quote.parts(text)
-    quote.marked(text)
-    assert time.process_time() - since < 5
+    with effort.counted() as spent:
+        quote.parts(text)
+        quote.marked(text)
+    assert spent.loops < 200

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from orchestrator_job.delegation import provenance
+from tests import effort
 from tests.orchestrator_job.delegation.test_acting import STORED, attached, event, ruled
 
 _Call = tuple[str, Mapping[str, Any]]
@@ -309,7 +309,7 @@ def test_many_orders_and_long_retrieved_texts_are_compared_in_time() -> None:
     close = {"issue": "14", "state": "closed", "repository": "o/r"}
     read = "\n".join(f"Line {number} of the log has the word w{number}, and it is long." for number in range(10_000))
     text = " ".join(f"word{number}" for number in range(2000))
-    begun = time.process_time()
-    assert ruled(user, "x", "update_issue", close).asks
-    assert not ruled("Send the date to ann@example.com.", read, *mail("ann@example.com", text)).asks
-    assert time.process_time() - begun < 2
+    with effort.counted() as spent:
+        assert ruled(user, "x", "update_issue", close).asks
+        assert not ruled("Send the date to ann@example.com.", read, *mail("ann@example.com", text)).asks
+    assert spent.loops < 80
