@@ -450,7 +450,7 @@ def _plain(value: object) -> bool:
 
 
 def finite(value: object) -> bool:
-    """Whether JSON has the number and whoever reads it takes it as it is: an integer has 64 bits."""
+    """Whether JSON has the number and every reader takes it as it is: an integer has 64 bits."""
     return abs(value) < 1 << 63 if isinstance(value, int) else isinstance(value, float) and math.isfinite(value)
 
 

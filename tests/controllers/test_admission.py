@@ -159,7 +159,7 @@ def test_a_recurring_task_makes_no_copy() -> None:
 
 @pytest.mark.parametrize("known", [{}, {"route": {"decision": "Execute"}}], ids=["unread", "read"])
 def test_one_that_claims_to_be_read_gives_its_place_back(known: dict[str, object]) -> None:
-    """Somebody may write any status while the namespace is not served."""
+    """A user may write any status while the namespace is not served."""
     made = decide(task(Phase.QUALIFYING, status=known), HELD, NOW)
     assert made.effects == ()
     assert made.phase is (Phase.READY_FOR_GPU if known else Phase.READY_FOR_QUALIFICATION)

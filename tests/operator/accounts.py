@@ -83,7 +83,7 @@ class Account:
 def policy(
     space: Space, rule: dict[str, Any], validation: dict[str, Any], refuses: Callable[[], bool]
 ) -> Iterator[None]:
-    """An admission policy of somebody's for this namespace. `refuses`: whether it is in force."""
+    """A foreign admission policy for this namespace. `refuses`: whether it is in force."""
     admission: Any = client.AdmissionregistrationV1Api(space.api)
     named = {"metadata": {"name": space.name}}
     spec = {"matchConstraints": {"resourceRules": [{"apiVersions": ["*"], **rule}]}, "validations": [validation]}

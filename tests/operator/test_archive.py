@@ -276,7 +276,7 @@ def test_one_that_mongodb_never_takes_stays_and_holds_up_no_other(space: Space, 
 
 
 def guarded(space: Space, operation: str, reason: str) -> AbstractContextManager[None]:
-    """A policy of somebody's: the task `kept` is neither to be deleted nor to be marked as archived."""
+    """A foreign policy: the task `kept` is neither to be deleted nor to be marked as archived."""
     archived = "has(object.metadata.labels) && 'jervis.dev/archived' in object.metadata.labels"
     concerned = "oldObject.metadata.name == 'kept'" + (f" && {archived}" if operation == "UPDATE" else "")
     rule = {"apiGroups": ["jervis.dev"], "operations": [operation], "resources": ["pendingtasks"]}

@@ -1,4 +1,4 @@
-"""GPU slots on a real apiserver: who takes them, who gives them up, also when somebody else suspends a run's Job."""
+"""GPU slots on a real apiserver: who takes them, who gives them up, also when another client suspends a run's Job."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def _signed(task: job.Job, age: timedelta = timedelta(0)) -> str:
 
 
 def _settings(folder: Path) -> dict[str, str]:
-    """Of a router that lets in nobody without a token."""
+    """Of a router that refuses a request without a token."""
     keys = folder / "keys"
     keys.mkdir()
     (keys / "signing").write_bytes(_SECRET)
@@ -46,7 +46,7 @@ def _settings(folder: Path) -> dict[str, str]:
 
 
 async def _run(desk: Desk, folder: Path, token: str) -> job.Ended:
-    """With that token, before a router that lets in nobody without one."""
+    """With that token, before a router that refuses a request without one."""
     (folder / "token").write_text(token)
     async with routers.running(folder, [routers.spec("gpu", desk.fake.url)], **_settings(folder)) as router:
         return await desk.run([job.reply()], JERVIS_ROUTER_URL=router.url, JERVIS_RUN_TOKEN_FILE=str(folder / "token"))

@@ -112,8 +112,8 @@ async def test_mistakes_are_named_with_a_remedy(tmp_path: Path, run: Run) -> Non
     (await run("ingest", str(tmp_path / "missing"), *WHERE)).refused("is not a folder")
     (await run("ask", "Who?", "--client", "not a name")).refused("remedy")
     (await run("ask", "Who?", *WHERE, "--as-of", "yesterday")).refused("2026-03-02T09:00:00Z")
-    nobody = await run("ask", "Who?", *WHERE, "--url", f"http://127.0.0.1:{ports.free()}")
-    nobody.refused("cannot be reached", code=75)
+    unreachable = await run("ask", "Who?", *WHERE, "--url", f"http://127.0.0.1:{ports.free()}")
+    unreachable.refused("cannot be reached", code=75)
 
 
 async def test_a_service_that_is_busy_is_asked_again(folder: Path) -> None:

@@ -54,8 +54,8 @@ async def test_a_key_may_be_named_like_a_tool_and_another_task_does_not_see_it()
             assert "/api/v1/effects/addComment" in document["paths"]
         async with api.serving(served(rig, lines), token=api.run_token(uid="another")) as other:
             assert (await other.get("/api/v1/effects/sendMail")).status_code == 404
-        async with api.serving(served(rig, lines)) as nobody:
-            assert (await nobody.post("/api/v1/effects/addComment", json=body)).status_code == 401
+        async with api.serving(served(rig, lines)) as anonymous:
+            assert (await anonymous.post("/api/v1/effects/addComment", json=body)).status_code == 401
         assert len(lines) == 2
         assert len(rig.world.rows[f"{issues}/1/comments"]) == 1
 

@@ -129,8 +129,8 @@ async def test_a_run_sees_its_own_connections_only(
     async with serving(make().served, token=run_token(where, namespace=namespace)) as client:
         found = await client.get(f"/api/v1/git/{name}/info/refs?service=git-upload-pack")
         assert found.status_code == status
-    async with serving(make().served) as nobody:
-        assert (await nobody.get(REFS)).status_code == 401
+    async with serving(make().served) as anonymous:
+        assert (await anonymous.get(REFS)).status_code == 401
 
 
 async def test_an_analysis_sees_its_own_repository_only(

@@ -94,21 +94,21 @@ async def test_the_token_of_an_attempt_opens_its_recording_alone(rig: Rig) -> No
     row, second = await begun(rig, one), await begun(rig, other)
     audio, transcript = f"/api/v1/meetings/{one}/audio", f"/api/v1/meetings/{one}/transcript"
     heard = HEARD.model_dump(mode="json", by_alias=True)
-    async with rig.client("") as nobody:
+    async with rig.client("") as anonymous:
         for token in ("", "acme", "x" * 43, second["token"]):
             headers = {"Authorization": f"Bearer {token}"} if token else {}
-            assert (await nobody.get(audio, headers=headers)).status_code == 404
-            assert (await nobody.put(transcript, headers=headers, json=heard)).status_code == 404
+            assert (await anonymous.get(audio, headers=headers)).status_code == 404
+            assert (await anonymous.put(transcript, headers=headers, json=heard)).status_code == 404
         mine = {"Authorization": f"Bearer {row['token']}"}
-        loaded = await nobody.get(audio, headers=mine)
+        loaded = await anonymous.get(audio, headers=mine)
         assert hashlib.sha256(loaded.content).hexdigest() == row["sha256"]
         assert loaded.headers["Content-Type"] == "audio/wav"
-        wrong = await nobody.put(transcript, headers=mine, json={**heard, "segments": [{"start": -1}]})
+        wrong = await anonymous.put(transcript, headers=mine, json={**heard, "segments": [{"start": -1}]})
         assert (wrong.status_code, wrong.json()["error"]["field"]) == (422, "segments.0.start")
-        assert (await nobody.put(transcript, headers=mine, json=heard)).status_code == 204
+        assert (await anonymous.put(transcript, headers=mine, json=heard)).status_code == 204
         # The attempt is over, and its token with it.
-        assert (await nobody.put(transcript, headers=mine, json=heard)).status_code == 404
-        assert (await nobody.get(audio, headers=mine)).status_code == 404
+        assert (await anonymous.put(transcript, headers=mine, json=heard)).status_code == 404
+        assert (await anonymous.get(audio, headers=mine)).status_code == 404
     async with rig.client() as client:
         assert (await client.get(f"/api/v1/meetings/{one}")).json()["state"] == "TRANSCRIBED"
         told = (await client.get(transcript)).json()
@@ -162,10 +162,10 @@ async def test_tries_are_bounded_and_a_person_may_ask_again(rig: Rig) -> None:
     row = await begun(rig, one)
     assert row["attempt"] == store.MOST_ATTEMPTS + 1
     # What another try would meet again ends at once.
-    async with rig.client("") as nobody:
+    async with rig.client("") as anonymous:
         mine = {"Authorization": f"Bearer {row['token']}"}
         problem = {"reason": "The recording cannot be decoded.", "permanent": True}
-        said = await nobody.post(f"/api/v1/meetings/{one}/problem", headers=mine, json=problem)
+        said = await anonymous.post(f"/api/v1/meetings/{one}/problem", headers=mine, json=problem)
         assert said.status_code == 204
     assert (await rig.row(one))["state"] == "FAILED"
 

@@ -260,8 +260,8 @@ async def test_tokens_bound_what_is_seen_and_written(rig: Rig, client: httpx.Asy
     async with rig.client("reader") as reader:
         assert (await reader.get(f"/api/v1/meetings/{fresh}")).status_code == 200
         assert (await reader.delete(f"/api/v1/meetings/{fresh}")).status_code == 404
-    async with rig.client("") as nobody:
-        assert (await nobody.get(f"/api/v1/meetings/{fresh}")).status_code == 401
+    async with rig.client("") as anonymous:
+        assert (await anonymous.get(f"/api/v1/meetings/{fresh}")).status_code == 401
     assert (await rig.row(fresh))["offset"] == 0
 
 
