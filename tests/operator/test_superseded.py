@@ -180,7 +180,7 @@ async def test_a_first_one_that_came_to_nothing_swallows_no_other(space: Space, 
         assert "Duplicate" not in space.conditions(f"n{number}"), happen.__name__
     await asyncio.to_thread(archived_well, f"n{len(happens)}")
     await brought(space, at, "last", "Done")
-    assert "It brought as Completed." in space.status("last")["result"]["summary"]
+    assert "It ended as Completed." in space.status("last")["result"]["summary"]
 
 
 async def test_it_waits_for_the_first_one_that_models_read(space: Space, at: Site) -> None:

@@ -60,13 +60,9 @@ class Desk:
         return self
 
     def delegates(self, **environment: str) -> Desk:
-        """Runs are on the delegation graph, and may have effects."""
-        self.reaches_outside().task.environment.update(
-            JERVIS_USE_DELEGATION_GRAPH="true",
-            JERVIS_USE_SPECIALIST_AGENTS="true",
-            JERVIS_USE_DAG_EXECUTION="true",
-            **environment,
-        )
+        """Runs are on the delegation graph, and may have effects. `environment` has the last word."""
+        flags = ("DELEGATION_GRAPH", "SPECIALIST_AGENTS", "DAG_EXECUTION")
+        self.reaches_outside().task.environment |= {f"JERVIS_USE_{flag}": "true" for flag in flags} | environment
         return self
 
     def remember(self, **fields: Any) -> None:

@@ -27,7 +27,7 @@ async def test_with_tokens_everybody_says_who_they_are(tmp_path: Path) -> None:
     async with process.before(tmp_path, wire.answering(), tokens_file=_tokens(tmp_path)) as (router, backend):
         raw = wire.post("/api/embed", _EMBED)
         refused = await router.send(raw)
-        assert (refused.status, nobody.header("WWW-Authenticate")) == (401, 'Bearer realm="jervis"')
+        assert (refused.status, refused.header("WWW-Authenticate")) == (401, 'Bearer realm="jervis"')
         assert "Authorization: Bearer" in refused.json()["error"]
         wrong = await router.post("/v1/embeddings", _EMBED, wire.bearer("x" * 20))
         assert (wrong.status, wrong.json()["error"]["type"]) == (401, "authentication_error")
