@@ -86,21 +86,25 @@ async def test_what_a_task_costs(tmp_path: Path) -> None:
 @pytest.mark.apiserver
 @pytest.mark.services
 async def test_what_a_quiet_minute_costs(tmp_path: Path) -> None:
+    """A whole minute, the longest round of periodic work: a shorter look meets such a round, or it does not."""
     async with site(tmp_path) as here:
         await here.backend(1)
         await here.listen()
-        async with here.running(IDLE_SECONDS=3600) as operator:
+        # The one write that says why a task waits is none of a quiet minute's.
+        async with here.running(IDLE_SECONDS=3600, WAIT_REASON_SECONDS=3600) as operator:
             await flow.warm(here, **flow.QUESTION)
             await until(marked, "the first tasks are archived: that is no part of a quiet minute", 120.0, here)
+            # Nor is the question after the tasks of ended Jobs, each of which is asked in turn.
+            await here.api.delete_all(kube.JOBS, here.namespace, "")
             await flow.seed(here, 200)
             await flow.known(operator, 200)
             before = await settled(here)
-            await asyncio.sleep(10)
+            await asyncio.sleep(60)
             asked = changes(before, ours(await here.requests()))
     reads = sum(number for key, number in asked.items() if key.startswith(("GET", "LIST")))
     written = {key: number for key, number in asked.items() if not key.startswith(("GET", "LIST", "WATCH"))}
     assert sum(written.values()) == LIMITS["idle"]["writes"], written
-    assert reads * 6 <= LIMITS["idle"]["reads_per_minute"], asked
+    assert 0 < reads <= LIMITS["idle"]["reads_per_minute"], asked
 
 
 async def settled(here: Site) -> Counts:
