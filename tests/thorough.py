@@ -2,6 +2,7 @@
 
     @settings(max_examples=thorough.examples(400), deadline=None)
     for point in thorough.part(points):
+    for deadly in thorough.part(calls, thorough.KILLS):
 
 A test or a file with the mark `thorough.only` runs in `make test-thorough` alone: others show the same, in less.
 
@@ -34,7 +35,11 @@ def examples(every: int) -> int:
     return every if _THOROUGH else every // 4
 
 
-def part(cases: Sequence[T]) -> list[T]:
-    """Which of these cases this run has: the first, each third one after it, and the last; or all. The part is the
-    same in each run."""
-    return list(cases) if _THOROUGH else [*cases[:-1:3], *cases[-1:]]
+def part(cases: Sequence[T], step: int = 3) -> list[T]:
+    """Which of these cases this run has: the first, one of each `step` after it, and the last; or all. The part is
+    the same in each run."""
+    return list(cases) if _THOROUGH else [*cases[:-1:step], *cases[-1:]]
+
+
+KILLS = 9
+"""The step of cases each of which kills a process, starts another one and compares what is left."""

@@ -9,8 +9,9 @@ import pytest
 
 from bench.connectors import __main__ as connectors
 from bench.connectors import history, plan, report
+from tests import thorough
 
-HISTORIES = 5
+HISTORIES = 5 if thorough.whole() else 2
 
 
 def test_a_plan_follows_from_its_seed_and_has_every_kind_of_trouble() -> None:
@@ -56,17 +57,19 @@ async def test_nothing_differs_at_the_end_of_histories(protocol: str) -> None:
 
 
 @pytest.mark.services
+@thorough.only  # What the histories are worth, not what the product does.
 @pytest.mark.parametrize("algorithm", ["window", "days"])
 @pytest.mark.parametrize("protocol", history.PROTOCOLS)
 async def test_a_window_of_time_and_days_with_numbers_miss_changes(protocol: str, algorithm: str) -> None:
     async with history.database(os.environ["JERVIS_TEST_MONGODB_URI"]) as database:
-        for seed in range(HISTORIES):
+        for seed in range(5):
             if (await history.run(protocol, algorithm, seed, database)).differing:
                 return
     raise AssertionError("the histories do not tell the difference")
 
 
 @pytest.mark.services
+@thorough.only
 async def test_an_error_that_is_taken_for_the_end_deletes_what_is_there() -> None:
     async with history.database(os.environ["JERVIS_TEST_MONGODB_URI"]) as database:
         found = [await history.run("Meetings", "believed", seed, database) for seed in range(5)]

@@ -1,6 +1,6 @@
 """kill -9 before each call of an erasure: the next process goes on with it, and nothing of the scope returns.
 
-`make test` kills before each third call, `make test-thorough` before each.
+`make test` kills before each ninth call, `make test-thorough` before each.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ async def test_an_erasure_is_gone_on_from_before_each_call(
     assert len(expected["graph"]) == 1  # type: ignore[arg-type]  # the rows of another project
     wrong = []
     points = range(calls.index("open") + 2, len(calls) + 1)
-    for deadly in thorough.part(points):
+    for deadly in thorough.part(points, thorough.KILLS):
         _, found = await ended(deadly)
         wrong += [(calls[deadly - 1], key) for key in found if found[key] != expected[key]]
     assert wrong == []

@@ -131,7 +131,7 @@ async def test_it_goes_with_the_branch_and_one_export_replaces_another(
 async def test_a_kill_before_any_call_leaves_nothing_that_a_repeated_request_does_not_find(
     tmp_path: Path, router: router_client.Client, fake: process.Fake, database: mongo.Database, clock: clocks.Clock
 ) -> None:
-    """kill -9 of the writing process; `make test` kills before each third call, `make test-thorough` before each."""
+    """kill -9 of the writing process; `make test` kills before each ninth call, `make test-thorough` before each."""
     place = {"ollama": fake.url, "mongodb": conftest.required("JERVIS_TEST_MONGODB_URI"), "name": database.name}
     less = {path: NATIVE[path] for path in ("native/shape.c", "native/shape.h")}
     known, text = book.Book(database, clock), request(sample.export()).model_dump_json(by_alias=True)
@@ -161,7 +161,7 @@ async def test_a_kill_before_any_call_leaves_nothing_that_a_repeated_request_doe
     assert (AREA, "calls", SQUARED) in joerns(expected[0])
     assert expected[2] == len(less) + 1
     assert len(calls) > 12
-    for deadly in thorough.part(range(1, len(calls) + 1)):
+    for deadly in thorough.part(range(1, len(calls) + 1), thorough.KILLS):
         assert (await ended(f"killed{deadly}", deadly))[1] == expected, (deadly, calls[deadly - 1])
 
 

@@ -1,6 +1,6 @@
 """kill -9 of the writing process before each of its calls: the next process ends where an undisturbed one would.
 
-`make test` kills before each third call, `make test-thorough` before each.
+`make test` kills before each ninth call, `make test-thorough` before each.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ async def test_killed_before_each_call_and_resumed_by_the_next_process(
     # An ingest counts from the call that records it. What is lost with an answer is seen before each that is kept.
     points = range(calls.index("open") + 2, len(calls) + 1)
     answered = (number for number in points if calls[number - 1] == "keep_answer")
-    for deadly in sorted({*thorough.part(points), *answered}):
+    for deadly in sorted({*thorough.part(points, thorough.KILLS), *answered}):
         path = Path(shutil.copytree(before, open_world.path / f"killed{deadly}"))
         # Back to the old document in Weaviate, which all of these processes share.
         async with open_world(*stores, within=path.name, chunk_chars=900) as kb:

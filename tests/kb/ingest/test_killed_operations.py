@@ -1,7 +1,7 @@
 """kill -9 before each call of what else changes the stores: the next process ends where an undisturbed one would.
 
 Nothing is asked for again: an operation counts from the call that records it, and before that nothing was promised.
-`make test` kills before each third call, `make test-thorough` before each.
+`make test` kills before each ninth call, `make test-thorough` before each.
 """
 
 from __future__ import annotations
@@ -178,7 +178,8 @@ class Records:
         """Before which calls a process is killed: all; in a database those that come after one that changes it."""
         numbers = range(first, len(calls) + 1)
         return thorough.part(
-            [one for one in numbers if self.database is None or one == first or calls[one - 2] in _CHANGING]
+            [one for one in numbers if self.database is None or one == first or calls[one - 2] in _CHANGING],
+            thorough.KILLS,
         )
 
 

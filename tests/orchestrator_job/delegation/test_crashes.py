@@ -99,4 +99,4 @@ async def test_every_boundary(desk: Desk) -> None:
         # A call whose reply was not in the journal yet is made again: one in each branch at most.
         assert _CALLS <= _whole(one) <= _CALLS + 2
 
-    await side_by_side(thorough.part(thorough.part(cases)), killed)
+    await side_by_side(thorough.part(cases, thorough.KILLS), killed)

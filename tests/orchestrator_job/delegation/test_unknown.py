@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests import thorough
 from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation import sources
 from tests.orchestrator_job.delegation.test_runs import (
@@ -199,7 +200,7 @@ async def test_a_message_after_a_kill_at_any_write_about_the_effect(desk: Desk) 
     writes = await desk.delegates().writes("Answered", standing, content=ORDER)
     cases = [(name, number) for name in places for number in range(1, writes[name] + 1)]
     assert len(cases) > 5
-    for where in cases:
+    for where in thorough.part(cases):
         one = desk.another().delegates()
         one.remember(content=ORDER)
         await one.task.killed(where)

@@ -89,4 +89,4 @@ async def test_an_epic_that_is_killed_goes_on_where_it_was(desk: Desk) -> None:
         # A call whose reply was not durable yet is made again.
         assert _CALLS <= _whole(one) <= _CALLS + 1
 
-    await side_by_side(thorough.part(thorough.part(cases)), killed)
+    await side_by_side(thorough.part(cases, thorough.KILLS), killed)
