@@ -76,6 +76,8 @@ RUN --mount=type=secret,id=packages --mount=type=secret,id=ca \
     && find . -depth \( -name tests -o -name '*.py[ix]' -o -name '*.pxd' -o -name '*.[ch]' \) -exec rm -rf {} +
 
 FROM engine AS transcription
+COPY clients /app/clients
+COPY contracts /app/contracts
 COPY crds /app/crds
 COPY orchestrator_job /app/orchestrator_job
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash /app
@@ -137,7 +139,9 @@ RUN --mount=type=secret,id=packages \
         ca-certificates git openssh-client \
     && find /usr/share/doc ! -type d ! -name copyright -delete \
     && rm -rf /tmp/mirror.list /usr/share/man/* /usr/share/locale/* /var/lib/apt/lists/* /var/cache/* /var/log/*
+COPY text /app/text
 COPY clients /app/clients
+COPY contracts /app/contracts
 COPY crds /app/crds
 COPY kube /app/kube
 COPY router /app/router

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from cli import errors
 from cli.kube import Kube
 from cli.reading import Object
-from crds import addresses, history
+from contracts.api import history
+from crds import addresses
 
 _PAGE = 500
 _PATH = "/api/v1/history"

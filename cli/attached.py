@@ -6,7 +6,7 @@ import mimetypes
 from pathlib import Path
 
 from cli import errors, printable
-from crds import mail
+from text import mail
 
 File = mail.File
 

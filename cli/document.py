@@ -13,9 +13,10 @@ import pydantic
 
 from cli import attached, errors
 from cli.reading import Object
-from crds import labels, mail, pendingtask
+from crds import labels, pendingtask
 from crds.pendingtask import Mode, Type
 from crds.values import STORED_BYTES, ContentRef
+from text import mail
 
 TITLE_ANNOTATION = labels.TITLE
 MOST_FILES = 32

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cli import errors, services
 from cli.session import Session
-from crds import meeting
+from contracts.api import meeting
 
 if TYPE_CHECKING:
     import httpx

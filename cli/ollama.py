@@ -34,10 +34,9 @@ def ask(url: str, models: Iterable[str], seconds: float, name: str = "") -> mode
 async def _asked(
     url: str, wanted: Collection[str], seconds: float
 ) -> tuple[dict[str, dict[str, Any]], dict[str, modelcheck.Facts]]:
-    from clients import http
-    from crds import authorities
+    from clients import http, tls_trust
 
-    async with http.client(tls=authorities.context(), seconds=seconds, base_url=url.rstrip("/")) as opened:
+    async with http.client(tls=tls_trust.context(), seconds=seconds, base_url=url.rstrip("/")) as opened:
         tags = await _document(opened, url, "GET", "/api/tags")
         listed = {
             modelnames.normalise(str(record.get("model") or record.get("name") or "")): record

@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 import pydantic
 
 from cli import errors
+from contracts.api import history
 from crds import connection as connections
-from crds import gpubackend, history, pendingtask
+from crds import gpubackend, pendingtask
 from crds.model import Model
 
 Object = dict[str, Any]

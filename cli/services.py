@@ -32,7 +32,7 @@ _SOURCES = "app.kubernetes.io/part-of=jervis,app.kubernetes.io/component=sources
 BEHIND = "http://behind-the-apiserver"
 """The URL of a service that is reached through the apiserver's proxy."""
 _NOT_CALLED = b" is not called "
-"""In the refusal of a name by the router and the knowledge base (`crds.browsers`)."""
+"""In the refusal of a name by the router and the knowledge base (`contracts.browsers`)."""
 _OF_CONNECTION = frozenset(
     {
         "host",

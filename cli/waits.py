@@ -6,29 +6,30 @@ from collections.abc import Iterator
 
 from cli import archive
 from cli.session import Session
-from crds import pendingtask, waits
+from contracts.api import queue_api
+from crds import pendingtask
 from crds.errors import JervisError
 
 _PATH = "/api/v1/queue"
 _PAUSE = 2.0
 
 
-def asked(session: Session, client: str) -> tuple[waits.Queue | None, str]:
+def asked(session: Session, client: str) -> tuple[queue_api.Queue | None, str]:
     """The operator's answer; or None and why there is none."""
     try:
         found = archive.Client(session.kube).get(_PATH, {"client": client})
     except JervisError as error:
         return None, error.message
-    return waits.Queue.model_validate(found), ""
+    return queue_api.Queue.model_validate(found), ""
 
 
-def of(session: Session, task: pendingtask.PendingTask) -> waits.Waiting | None:
+def of(session: Session, task: pendingtask.PendingTask) -> queue_api.Waiting | None:
     """What the operator says of one task; None where it cannot be reached or lists others first."""
     reported, _ = asked(session, task.spec.client_id)
     return next((one for one in reported.items if one.uid == task.metadata.uid), None) if reported is not None else None
 
 
-def followed(session: Session, client: str) -> Iterator[waits.Queue]:
+def followed(session: Session, client: str) -> Iterator[queue_api.Queue]:
     """The answer, and again whenever it changes; for ever.
 
     Raises the error of the first try; what goes wrong later is tried again.
@@ -38,7 +39,7 @@ def followed(session: Session, client: str) -> Iterator[waits.Queue]:
         try:
             for found in api.events(f"{_PATH}/events", {"client": client}):
                 begun = True
-                yield waits.Queue.model_validate(found)
+                yield queue_api.Queue.model_validate(found)
         except JervisError:
             if not begun:
                 raise

@@ -14,7 +14,8 @@ from typing import Any
 import aiohttp
 import structlog
 
-from crds import errors, keyring, liveruns, runtoken
+from contracts.tokens import keyring, live_runs, runtoken
+from crds import errors
 
 log = structlog.get_logger(__name__)
 
@@ -44,14 +45,14 @@ def opened(
     if not url:
         log.warning("run tokens outlive their runs", remedy="Set LIVE_RUNS_URL to the operator's address of history.")
         return Runs(runtoken.Verifier(keys, wall, audience), None)
-    known = liveruns.Known(keys, monotonic, wall)
+    known = live_runs.Known(keys, monotonic, wall)
     return Runs(runtoken.Verifier(keys, wall, audience, known.check), partial(follow, known, url))
 
 
 async def follow(
-    known: liveruns.Known,
+    known: live_runs.Known,
     url: str,
-    every: float = liveruns.EVERY_SECONDS,
+    every: float = live_runs.EVERY_SECONDS,
     *,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     monotonic: Callable[[], float] = time.monotonic,
@@ -68,7 +69,7 @@ async def follow(
         while True:
             problem = ""
             for _ in range(_REPLICAS):
-                problem = await _ask(known, http, f"{url.rstrip('/')}{liveruns.PATH}")
+                problem = await _ask(known, http, f"{url.rstrip('/')}{live_runs.PATH}")
                 if not problem:
                     break
             if not problem:
@@ -82,17 +83,17 @@ async def follow(
             await pause(every)
 
 
-async def _ask(known: liveruns.Known, http: aiohttp.ClientSession, url: str) -> str:
+async def _ask(known: live_runs.Known, http: aiohttp.ClientSession, url: str) -> str:
     """What went wrong; "" where the list was heard."""
     try:
         async with http.get(url, allow_redirects=False) as response:
             if response.status != 200:
                 return f"{url}: status {response.status}"
-            raw = await response.content.read(liveruns.MOST_BYTES + 1)
-            while len(raw) <= liveruns.MOST_BYTES and (more := await response.content.read(liveruns.MOST_BYTES)):
+            raw = await response.content.read(live_runs.MOST_BYTES + 1)
+            while len(raw) <= live_runs.MOST_BYTES and (more := await response.content.read(live_runs.MOST_BYTES)):
                 raw += more
-        if len(raw) > liveruns.MOST_BYTES:
-            return f"{url}: more than {liveruns.MOST_BYTES} bytes"
+        if len(raw) > live_runs.MOST_BYTES:
+            return f"{url}: more than {live_runs.MOST_BYTES} bytes"
         known.hear(raw.decode("ascii"))
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
         return f"{url}: {type(error).__name__}: {error}"

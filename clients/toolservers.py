@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from clients import http
-from crds import authorities, errors, rulings, tools
+from clients import http, tls_trust
+from contracts.rules import routing
+from crds import errors, tools
 
 if TYPE_CHECKING:
     import mcp
@@ -95,12 +96,12 @@ def prepare() -> None:
 def allowed(patterns: Iterable[str], value: str) -> bool:
     """Whether one of the patterns, in which `*` stands for any text, is the value; none allow all."""
     some = tuple(patterns)
-    return not some or any(rulings.matches(rulings.fold(one), rulings.fold(value)) for one in some)
+    return not some or any(routing.matches(routing.fold(one), routing.fold(value)) for one in some)
 
 
 def admits(server: tools.Server, client_id: str) -> bool:
     """Whether the server is there for this client, whose ID is compared as it is; an empty list names none."""
-    return any(rulings.matches(one, client_id) for one in server.clients)
+    return any(routing.matches(one, client_id) for one in server.clients)
 
 
 async def offered(server: tools.Server) -> list[Offered]:
@@ -203,7 +204,7 @@ def _transport() -> Any:
 
     class Transport(httpx2.AsyncBaseTransport):
         def __init__(self) -> None:
-            self._inner = http.Transport(tls=authorities.context())
+            self._inner = http.Transport(tls=tls_trust.context())
 
         async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
             sent = httpx.Request(

@@ -1,6 +1,7 @@
 """`/api/v1/live-runs` beside the history: which runs there are, for the services that take run tokens.
 
-GET /api/v1/live-runs    a list that the key of run tokens signs (`crds.liveruns`); needs no ticket, it has only uids
+GET /api/v1/live-runs    a list that the key of run tokens signs (`contracts.tokens.live_runs`); it has only uids,
+                         so it needs no ticket
 
 The leader answers, from its own task cache and as of the last time that the apiserver answered it: it has what it
 wrote itself, and no run begins without it. Another replica says 503, and who asks comes to the leader by another
@@ -17,11 +18,12 @@ from datetime import datetime, timedelta
 from aiohttp import web
 
 import kube
+from contracts.tokens import live_runs, runtoken
 from controllers.archive import http
 from controllers.pendingtask import workloads
 from controllers.pendingtask.observed import JobState
 from controllers.pendingtask.slots import bookings
-from crds import errors, labels, liveruns, runtoken
+from crds import errors, labels
 
 FRESH_SECONDS = 1.0
 """How long an answer is given again, also one that says why there is none."""
@@ -76,7 +78,7 @@ class LiveRuns:
 
     def serve(self, application: web.Application) -> None:
         """Add the path."""
-        application.router.add_get(liveruns.PATH, http.answering(self._show))
+        application.router.add_get(live_runs.PATH, http.answering(self._show))
 
     def check(self, run: runtoken.Claims) -> None:
         """Raises `runtoken.Ended` for a run that is over, `errors.Operational` where that is not known."""
@@ -99,20 +101,20 @@ class LiveRuns:
                 raise errors.Operational("another replica leads, and knows which runs there are")
             # Before the tasks: what is listed may end meanwhile, what begins meanwhile has a younger token.
             analyses = await self._analyses()
-            return liveruns.sign(self._live(analyses), self._keys())
+            return live_runs.sign(self._live(analyses), self._keys())
         except errors.Operational as error:
             return error
 
-    def _live(self, analyses: frozenset[str]) -> liveruns.Live:
+    def _live(self, analyses: frozenset[str]) -> live_runs.Live:
         silent = self._silent_for()
         if silent > SILENT_SECONDS:
             raise errors.Operational("the Kubernetes API does not answer: which runs there are is not known")
         found = self._attempts()
         as_of = self._wall() - timedelta(seconds=silent)
-        young = liveruns.YOUNG.total_seconds()
+        young = live_runs.YOUNG.total_seconds()
         if not self._leads() or self._monotonic() - self._led_since < LAG_SECONDS:
             young = LAG_SECONDS
-        return liveruns.Live(as_of=as_of, runs=found.runs, stopped=found.stopped, analyses=analyses, young=young)
+        return live_runs.Live(as_of=as_of, runs=found.runs, stopped=found.stopped, analyses=analyses, young=young)
 
     def _leads(self) -> bool:
         leading = self._leading()
@@ -130,7 +132,7 @@ def analyses(api: kube.Kube, namespace: str, monotonic: Callable[[], float]) -> 
     async def find() -> frozenset[str]:
         nonlocal kept
         now = monotonic()
-        if kept is None or now - kept[0] >= liveruns.EVERY_SECONDS:
+        if kept is None or now - kept[0] >= live_runs.EVERY_SECONDS:
             try:
                 found = [raw async for raw in api.each(kube.JOBS, namespace, labels.CODE_ANALYSIS)]
             except errors.Operational:

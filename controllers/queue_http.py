@@ -21,11 +21,11 @@ from datetime import UTC, datetime
 
 from aiohttp import web
 
+from contracts.api import queue_api as wire
 from controllers import events
 from controllers.archive import http, query, tickets
 from controllers.pendingtask.slots import wait_reasons
 from crds import errors, pendingtask
-from crds import waits as wire
 
 FRESH_SECONDS = 1.0
 """How long a survey is shown again."""

@@ -168,8 +168,8 @@ class Settings(BaseSettings):
     router_token_file: str = ""
     """Where the operator's own token for the router stands; empty for a router that wants none."""
     run_token_keys: str = ""
-    """Folder with the keys that sign the runs' tokens for the knowledge base and the router (`crds.keyring`). Empty:
-    runs carry none, for a knowledge base and a router that ask for none."""
+    """Folder with the keys that sign the runs' tokens for the knowledge base and the router
+    (`contracts.tokens.keyring`). Empty: runs carry none, for a knowledge base and a router that ask for none."""
     reserve_gpu: bool = True
     """Reserve a GPU with the router while a run has a slot that a person waits for."""
     mongodb_uri: str = "mongodb://localhost:27017"

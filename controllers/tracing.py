@@ -1,7 +1,7 @@
 """OpenTelemetry: one trace per task, with a root span for the task and one span per stay in a phase. Off by default.
 
-No state is kept between spans: ids are derived from the task's uid (`crds.trace`), times from its status. So a restart
-or a change of the leader leaves no gap in a trace. Destination and sampling come from the standard variables
+No state is kept between spans: ids are derived from the task's uid (`contracts.trace`), times from its status. So a
+restart or a change of the leader leaves no gap in a trace. Destination and sampling come from the standard variables
 (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_SAMPLER, OTEL_RESOURCE_ATTRIBUTES ...), which the SDK reads itself. The SDK
 sends spans in its own thread; without a collector spans are lost, and tasks are not affected.
 """
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import httpx
 
-from crds import pendingtask, phases, trace
+from contracts import trace
+from crds import pendingtask, phases
 from crds.phases import Phase
 
 if TYPE_CHECKING:

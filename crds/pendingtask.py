@@ -14,8 +14,8 @@ from crds import approvals, phases
 from crds.access import MOST_OF_ONE, Access, Principal
 from crds.conditions import Condition, find
 from crds.conditions import Status as ConditionStatus
-from crds.exits import ExitReason
-from crds.facts import Facts
+from crds.exit_reasons import ExitReason
+from crds.given_graph import Facts
 from crds.model import IMMUTABLE, ONE_WRITER, Metadata, Model, Time, rules, within_years
 from crds.schedule import Recurrence, Schedule
 from crds.values import ContentRef, FixedIdentifier, ObjectName, OptionalIdentifier, Urn

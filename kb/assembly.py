@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from clients import http as outward
-from crds import authorities, errors
+from clients import tls_trust
+from crds import errors
 from kb import carry, loops, metrics, mongo, records, settings
 from kb.aliases import merge
 from kb.aliases import mongo as aliases_mongo
@@ -144,7 +145,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     patience = timedelta(seconds=config.recovery_patience)
     recoverer = recovery.Recovery(book, pipe, readers, meters, clock, patience=patience)
     judge = address.Judge([str(network) for network in config.crawl_networks])
-    tls = authorities.context()
+    tls = tls_trust.context()
     web = await stack.enter_async_context(outward.client(tls=tls, find=judge.find, seconds=config.crawl_page_seconds))
     own = await stack.enter_async_context(outward.client(tls=tls, seconds=config.tika_seconds + 60))
     fetcher = fetch.Fetcher(web, max_bytes=config.crawl_page_bytes, seconds=config.crawl_page_seconds)

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from crds import spans
+from contracts import otel_spans
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
 
 class _Stage:
-    def __init__(self, name: str, seconds: Histogram, traced: spans.Spans) -> None:
+    def __init__(self, name: str, seconds: Histogram, traced: otel_spans.Spans) -> None:
         self._name = name
         self._seconds = seconds
         self._spans = traced
@@ -28,7 +28,7 @@ class _Stage:
 class Stages:
     """Stages of ingest and retrieval: each is measured, and a span where spans are asked for."""
 
-    def __init__(self, seconds: Histogram, traced: spans.Spans) -> None:
+    def __init__(self, seconds: Histogram, traced: otel_spans.Spans) -> None:
         self._seconds = seconds
         self._spans = traced
 
@@ -40,9 +40,9 @@ class Stages:
 class Metrics:
     """The meters of one process, and its spans."""
 
-    def __init__(self, registry: CollectorRegistry, traced: spans.Spans | None = None) -> None:
+    def __init__(self, registry: CollectorRegistry, traced: otel_spans.Spans | None = None) -> None:
         self.registry = registry
-        self.spans = traced or spans.Off()
+        self.spans = traced or otel_spans.Off()
         self.requests = Counter("jervis_kb_requests", "Finished HTTP requests.", ("route", "status"), registry=registry)
         self.seconds = Histogram(
             "jervis_kb_request_seconds", "Time to answer.", ("route",), buckets=_SECONDS, registry=registry

@@ -23,9 +23,11 @@ import structlog
 from aiohttp import web
 
 from clients import http as outward
-from clients import liveruns
-from crds import authorities, browsers, errors, grants, runtoken, spans
-from crds import problems as shared
+from clients import liveruns, tls_trust
+from contracts import browsers, otel_spans
+from contracts import problems as shared
+from contracts.tokens import runtoken, token_file
+from crds import errors
 from kb import api, assembly, metrics, mongo, records, settings, sqlite, workers
 from kb import errors as kb_errors
 from kb.access import audit, rates
@@ -82,11 +84,11 @@ def _now() -> datetime:
 async def serve(config: settings.Settings, worker: workers.Worker | None = None) -> None:
     """Run until a signal asks to stop, be it as one of several workers.
 
-    Raises `kb.errors.Misconfigured`, `crds.grants.Unusable` or `kb.errors.Away` (own disk) at the start, OSError when
-    the port is taken.
+    Raises `kb.errors.Misconfigured`, `contracts.tokens.token_file.Unusable` or `kb.errors.Away` (own disk) at the
+    start, OSError when the port is taken.
     """
     listening = workers.listening(config.host, config.port) if worker is None else worker.listening
-    traced = spans.start(config.tracing, "jervis-kb")
+    traced = otel_spans.start(config.tracing, "jervis-kb")
     meters = metrics.Metrics(prometheus_client.CollectorRegistry(), traced)
     for collector in (prometheus_client.ProcessCollector, prometheus_client.GCCollector):
         collector(registry=meters.registry)
@@ -147,7 +149,7 @@ async def _built(
     """Everything behind the port; it ends with `stack`. `migrated` receives (rows done, rows in all) of the graph."""
     config.data_dir.mkdir(parents=True, exist_ok=True)
     http = await stack.enter_async_context(
-        httpx.AsyncClient(transport=router_client.transport(), event_hooks={"request": [spans.pass_on]})
+        httpx.AsyncClient(transport=router_client.transport(), event_hooks={"request": [otel_spans.pass_on]})
     )
     router = router_client.Client(
         str(config.router_url), http, token=router_client.token_file(config.router_token_file)
@@ -176,7 +178,7 @@ async def _built(
         *memory.Memory(task.Tasks(database, _now), book, procedures.Procedures(database, _now)).routes(),
     ]
     others = await stack.enter_async_context(
-        outward.client(tls=authorities.context(), seconds=config.visual_page_seconds + 60)
+        outward.client(tls=tls_trust.context(), seconds=config.visual_page_seconds + 60)
     )
     seen = visual.ground(config, database, others, _now)
     stack.push_async_callback(seen.index.close)
@@ -283,7 +285,7 @@ async def _built(
         ),
         more,
     )
-    tokens = grants.Book(Path(config.tokens_file)) if config.tokens_file else None
+    tokens = token_file.Book(Path(config.tokens_file)) if config.tokens_file else None
     limits = rates.Rates(config.client_rate, config.client_burst)
     gate = access.Gate(tokens, limits, time.monotonic, shut, _verifier(config, stack))
     trail = None

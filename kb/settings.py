@@ -136,7 +136,8 @@ class Settings(BaseSettings):
 
     # Empty: all that reach the service may use it. Otherwise a YAML or JSON file of tokens with their scopes.
     tokens_file: str = ""
-    # Empty: run tokens are unknown. Otherwise the folder of their keys (crds.keyring), read again when it changes.
+    # Empty: run tokens are unknown. Otherwise the folder of their keys (contracts.tokens.keyring), read
+    # again when it changes.
     run_token_keys: str = ""
     # Where the operator says which runs there are. Empty: a token is good until it expires, also after its run.
     live_runs_url: str = ""

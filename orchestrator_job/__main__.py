@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from orchestrator_job import drain
 
 if TYPE_CHECKING:
-    from crds import spans
+    from contracts import otel_spans
     from orchestrator_job import logs, outcome, settings
 
 
@@ -25,7 +25,7 @@ def main() -> int:
 
     import pydantic
 
-    from crds import spans
+    from contracts import otel_spans
     from orchestrator_job import errors, logs, outcome, settings
 
     reporting, waiting = settings.Reporting(), settings.Handover()
@@ -45,7 +45,7 @@ def main() -> int:
     fields.update(task_uid=configured.task_uid, task=configured.task_name, attempt=configured.attempt)
     if configured.traceparent:
         fields.update(trace_id=configured.traceparent.split("-")[1])
-    traced = spans.start(configured.traces, "jervis-orchestrator-job")
+    traced = otel_spans.start(configured.traces, "jervis-orchestrator-job")
     ended = _run(configured, request, fields, traced)
     status = _report(ended, reporting, configured.task_uid, configured.attempt)
     # Last: an unavailable collector must not delay the message to the operator.
@@ -78,7 +78,7 @@ def _handed(waiting: settings.Handover, request: drain.Request) -> settings.Sett
 
 
 def _run(
-    configured: settings.Settings, request: drain.Request, fields: logs.Fields, traced: spans.Spans
+    configured: settings.Settings, request: drain.Request, fields: logs.Fields, traced: otel_spans.Spans
 ) -> outcome.Outcome:
     import asyncio
     import uuid
@@ -87,7 +87,8 @@ def _run(
     import httpx
     import structlog
 
-    from crds import errors, spans
+    from contracts import otel_spans
+    from crds import errors
     from orchestrator_job import mongo, outcome, patience, run
     from router import client
 
@@ -98,8 +99,11 @@ def _run(
         request.attach(asyncio.get_running_loop())
         insistence = patience.Patience(configured.unavailable_seconds)
         # No proxy: router and knowledge base are cluster services; a node's proxy must not see their traffic.
-        hooks = {"request": [spans.pass_on]}
-        about: dict[str, spans.Value] = {"jervis.task.uid": configured.task_uid, "jervis.attempt": configured.attempt}
+        hooks = {"request": [otel_spans.pass_on]}
+        about: dict[str, otel_spans.Value] = {
+            "jervis.task.uid": configured.task_uid,
+            "jervis.attempt": configured.attempt,
+        }
         async with httpx.AsyncClient(
             transport=client.few(), timeout=httpx.Timeout(90, connect=5), event_hooks=hooks
         ) as http:

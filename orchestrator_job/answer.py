@@ -9,14 +9,15 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from crds import provisions, quotations
+from contracts.rules import enforce_lines
 from router.client import reading, schema
+from text import quotations
 
 TOKENS = 4096
 """Most tokens of an answer."""
 _UNSAID = 0.5
 """Confidence of an answer that does not say it."""
-_FREE = provisions.Provisions()
+_FREE = enforce_lines.Provisions()
 QUESTION_CHARS = 2048
 _Question = Annotated[str, Field(min_length=1, max_length=QUESTION_CHARS)]
 
@@ -84,18 +85,18 @@ class Checked(Answer):
     misquoted: tuple[Misquoted, ...] = ()
 
 
-def wire(evidence_ids: Sequence[int], held: provisions.Provisions = _FREE) -> schema.Wire:
+def wire(evidence_ids: Sequence[int], held: enforce_lines.Provisions = _FREE) -> schema.Wire:
     """What is sent as the shape of an answer from this evidence; no questions where a rule forbids them."""
     shapes = (Given, Asks) if held.permits_tool("ask") else (Given,)
     return schema.wire(*shapes, choices={"citations": list(evidence_ids)})
 
 
-def parse(text: str, evidence_ids: Collection[int], held: provisions.Provisions = _FREE) -> Answer:
+def parse(text: str, evidence_ids: Collection[int], held: enforce_lines.Provisions = _FREE) -> Answer:
     """The answer in a model's text; see `judged`. Raises Unusable, also for a text without an answer."""
     return judged(reading.read(text, Draft).value, evidence_ids, held)
 
 
-def judged(draft: Draft, evidence_ids: Collection[int], held: provisions.Provisions = _FREE) -> Answer:
+def judged(draft: Draft, evidence_ids: Collection[int], held: enforce_lines.Provisions = _FREE) -> Answer:
     """The answer, citations sorted and complete: marks in its text count as citations, and a number that names no
     evidence is neither. An answer beside a flag without a question is an answer, questions without an answer ask.
 
@@ -140,7 +141,7 @@ def _cited(text: str, known: frozenset[int]) -> tuple[str, set[int]]:
     return quotations.MARK.sub(kept, text), cited
 
 
-def objected(given: Answer, cites: bool, held: provisions.Provisions) -> str | None:
+def objected(given: Answer, cites: bool, held: enforce_lines.Provisions) -> str | None:
     """Why the rules forbid this answer; None: they do not."""
     said = " ".join([given.answer, *given.questions])
     objection = held.objection(said, cites=cites, final=not given.needs_input)

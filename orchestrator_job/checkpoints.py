@@ -4,8 +4,8 @@
 only ones that import LangGraph; they are imported while a run starts, never before.
 
 Checkpoints do not expire: an approval may be pending for longer than any period. A finished round keeps its last one,
-and all of them go with the rest of the task (`crds.leftovers`): when it is deleted, was archived long ago, or its scope
-is erased.
+and all of them go with the rest of the task (`contracts.mongo_collections`): when it is deleted, was archived long ago,
+or its scope is erased.
 
 An older process may still write a checkpoint before it notices that it is fenced (`Fence.keep`): the latest one is
 chosen by (epoch, id), so that it never outranks a newer process's. A node's result it does not write.

@@ -1,6 +1,6 @@
 """Quotations of an answer, word for word against the evidence that their marks name. Pure.
 
-Which words a quotation has, and what the evidence says to it, is decided in `crds.quotations`. What is not supported
+Which words a quotation has, and what the evidence says to it, is decided in `text.quotations`. What is not supported
 does not stay a quotation:
 
     Misattributed   gets the mark of the evidence that has it
@@ -17,11 +17,12 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from crds import provisions, quotations
-from crds.quotations import Verdict
+from contracts.rules import enforce_lines
 from orchestrator_job import answer, pack, prompt
 from orchestrator_job.delegation import claims
 from router.client import reading
+from text import quotations
+from text.quotations import Verdict
 
 UNCONFIRMED = 0.5
 """Most confidence of an answer with statements that nothing supports."""
@@ -79,7 +80,7 @@ class Tries:
     """The answers that a model gives to one question until one is taken. `last` is one that may be given, though its
     quotations are not all the model's."""
 
-    def __init__(self, sources: Sources, held: provisions.Provisions) -> None:
+    def __init__(self, sources: Sources, held: enforce_lines.Provisions) -> None:
         self._sources = sources
         self._held = held
         self._asked = False

@@ -22,7 +22,8 @@ from typing import Any
 import structlog
 
 import crds.errors
-from crds import pendingtask, priority, provisions, quotations
+from contracts.rules import enforce_lines
+from crds import pendingtask, priority
 from kb import api
 from kb import client as kb_client
 from orchestrator_job import (
@@ -41,6 +42,7 @@ from orchestrator_job import (
     telemetry,
 )
 from orchestrator_job.state import State
+from text import quotations
 
 _log = structlog.get_logger("orchestrator_job.consult")
 NAME = "consult"
@@ -299,7 +301,7 @@ def _left_out(asked: excerpt.Parts) -> list[str]:
     return [f"The decision agent was given {shown} of the {whole} bytes of the question."] if shown < whole else []
 
 
-def _answer(read: Read, evidence: tuple[pack.Item, ...], held: provisions.Provisions) -> answer.Answer:
+def _answer(read: Read, evidence: tuple[pack.Item, ...], held: enforce_lines.Provisions) -> answer.Answer:
     """The agent's answer as one of the run; a question to the user where there is none. Raises InvalidOutput."""
     end = read.end
     assert end is not None

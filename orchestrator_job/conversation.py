@@ -25,7 +25,8 @@ from typing import Any
 import structlog
 
 import crds.errors
-from crds import leftovers, priority
+from contracts import mongo_collections
+from crds import priority
 from orchestrator_job import excerpt, fence, generation, ledger, memory, mongo, patience, prompt
 from router import client as router_client
 from router.client import asking
@@ -139,14 +140,18 @@ class Conversation:
         if not self.there:
             return History()
         now = self._now()
-        summary = await self._database.find_one(leftovers.CHAT_SUMMARIES, {"_id": self._summary_id()})
+        summary = await self._database.find_one(mongo_collections.CHAT_SUMMARIES, {"_id": self._summary_id()})
         found: dict[str, Any] = {**self._of, "taskUid": {"$ne": self._task.task_uid}, "expiresAt": {"$gt": now}}
         if summary is not None and summary["expiresAt"] > now:
             found["at"] = {"$gt": summary["until"]}
         else:
             summary = None
         rows = await self._database.find(
-            leftovers.CHAT, found, sort=[("at", -1), ("_id", -1)], fields=["asked", "answered", "at"], limit=MOST
+            mongo_collections.CHAT,
+            found,
+            sort=[("at", -1), ("_id", -1)],
+            fields=["asked", "answered", "at"],
+            limit=MOST,
         )
         latest = [Exchange(one["asked"], one["answered"], one["at"]) for one in rows]
         return History(summary["text"] if summary else "", tuple(reversed(latest)))
@@ -182,10 +187,10 @@ class Conversation:
         self, guard: fence.Fence, round_number: int, limit: int, ask: Asks, tokens: int | None
     ) -> bool:
         now = self._now()
-        before = await self._database.find_one(leftovers.CHAT_SUMMARIES, {"_id": self._summary_id()})
+        before = await self._database.find_one(mongo_collections.CHAT_SUMMARIES, {"_id": self._summary_id()})
         since: dict[str, Any] = {"at": {"$gt": before["until"]}} if before else {}
         rows = await self._database.find(
-            leftovers.CHAT,
+            mongo_collections.CHAT,
             {**self._of, "expiresAt": {"$gt": now}, **since},
             sort=[("at", 1), ("_id", 1)],
             fields=["asked", "answered", "at"],
@@ -211,7 +216,7 @@ class Conversation:
         written = {**self._of, "text": text[:SUMMARY_CHARS], "until": older[-1].at, "expiresAt": now + LIFE}
         # Of two runs that summarize at once the one that knows more wins.
         known = {"_id": self._summary_id(), "until": {"$lte": older[-1].at}}
-        await self._database.update(leftovers.CHAT_SUMMARIES, known, {"$set": written}, upsert=True)
+        await self._database.update(mongo_collections.CHAT_SUMMARIES, known, {"$set": written}, upsert=True)
         return True
 
     def _summary_id(self) -> str:
@@ -231,11 +236,11 @@ class Remember:
 
     def intent(self) -> Mapping[str, Any]:
         """Collection and conversation."""
-        return {"collection": leftovers.CHAT, "conversation": self._body["conversation"]}
+        return {"collection": mongo_collections.CHAT, "conversation": self._body["conversation"]}
 
     async def find(self, key: str) -> ledger.Receipt | None:
         """The exchange under this key."""
-        return {"key": key} if await self._database.find_one(leftovers.CHAT, {"_id": key}) is not None else None
+        return {"key": key} if await self._database.find_one(mongo_collections.CHAT, {"_id": key}) is not None else None
 
     async def perform(self, key: str) -> ledger.Receipt:
         """Write it; raises Fenced, or Forgotten when the task was removed with its scope."""
@@ -247,11 +252,11 @@ class Remember:
             "expiresAt": self._now + LIFE,
         }
         await self._guard.keep(
-            lambda: self._database.insert(leftovers.CHAT, document),
-            lambda: self._database.delete(leftovers.CHAT, {"_id": key}),
+            lambda: self._database.insert(mongo_collections.CHAT, document),
+            lambda: self._database.delete(mongo_collections.CHAT, {"_id": key}),
         )
         of = {name: self._body[name] for name in ("clientId", "projectId", "groupId", "conversation")}
-        await self._database.delete(leftovers.CHAT, {**of, "expiresAt": {"$lte": self._now}})
+        await self._database.delete(mongo_collections.CHAT, {**of, "expiresAt": {"$lte": self._now}})
         return {"key": key}
 
 

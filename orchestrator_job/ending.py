@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from crds import exits, pendingtask
+from crds import exit_reasons, pendingtask
 from orchestrator_job import (
     account,
     answer,
@@ -72,7 +72,7 @@ class Account:
     async def body(
         self,
         state: State,
-        reason: exits.ExitReason,
+        reason: exit_reasons.ExitReason,
         summary: str,
         questions: list[dict[str, str]],
         given: Answer | None = None,
@@ -84,7 +84,7 @@ class Account:
         items = pack.load(await self._store.get(state["pack"])) if state.get("pack") else ()
         held = await self.rules(state)
         planned = plan.of_round(state.get("plan"), state["round"])
-        rejected = reason is exits.ExitReason.REJECTED
+        rejected = reason is exit_reasons.ExitReason.REJECTED
         outputs = await self._outputs(state)
         worked = bool(paths.work(state).learned)
         delegated = await self._delegated(state, outputs, rejected=rejected) if outputs and not worked else None
@@ -202,7 +202,7 @@ class Approval:
             return {"approval": decided.wire()}
         sentence = f"A rule requires a person's approval before this answer is given: {given.answer}"
         summary = termination.shorten(sentence, pendingtask.SUMMARY_BYTES)
-        body = await self._account.body({**state, "approval": {}}, exits.ExitReason.NEEDS_APPROVAL, summary, [])
+        body = await self._account.body({**state, "approval": {}}, exit_reasons.ExitReason.NEEDS_APPROVAL, summary, [])
         about = ledger.about(step, 0)
         await self._book.settle(
             f"{step}.proposal",
@@ -248,7 +248,7 @@ class Finalize:
         await self._check(state)
         given = await self._account.answer(state)
         reason, words = _end(given, state.get("approval") or {})
-        asked = given.questions if reason is exits.ExitReason.NEEDS_INPUT else []
+        asked = given.questions if reason is exit_reasons.ExitReason.NEEDS_INPUT else []
         questions = [{"id": f"r{state['round']}-q{n}", "text": text} for n, text in enumerate(asked, start=1)]
         summary = termination.shorten(words, pendingtask.SUMMARY_BYTES)
         body = await self._account.body(state, reason, summary, questions)
@@ -267,7 +267,7 @@ class Finalize:
             said = " ".join([given.answer, *asked]) if asked else words
             await self._book.settle(step, 2, self._talk.remember(self._guard, state["question"], said))
         if self._learn is not None:
-            await self._learn(state, reason is exits.ExitReason.ANSWERED)
+            await self._learn(state, reason is exit_reasons.ExitReason.ANSWERED)
         return {
             "finished": state["round"],
             "exit_reason": reason.value,
@@ -285,14 +285,14 @@ class Finalize:
             raise rounds.Overtaken
 
 
-def _end(given: answer.Answer, approval: Mapping[str, Any]) -> tuple[exits.ExitReason, str]:
+def _end(given: answer.Answer, approval: Mapping[str, Any]) -> tuple[exit_reasons.ExitReason, str]:
     """The exit reason of a round and its summary for people."""
     if given.needs_input:
-        return exits.ExitReason.NEEDS_INPUT, " ".join(["Needs to know:", *given.questions])
+        return exit_reasons.ExitReason.NEEDS_INPUT, " ".join(["Needs to know:", *given.questions])
     if approval.get("verdict") == pendingtask.Verdict.REJECTED:
         why = f": {approval['comment']}" if approval.get("comment") else "."
         return (
-            exits.ExitReason.REJECTED,
+            exit_reasons.ExitReason.REJECTED,
             f"The answer is withheld. Rejected by {approval.get('author') or 'a user'}{why}",
         )
-    return exits.ExitReason.ANSWERED, given.answer
+    return exit_reasons.ExitReason.ANSWERED, given.answer

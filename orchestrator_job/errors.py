@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from crds import approvals, errors
-from crds.exits import ExitReason
+from crds.exit_reasons import ExitReason
 
 
 class StoreUnavailable(errors.Operational):

@@ -6,8 +6,8 @@ An older program counted the steps of the task here: `spent.steps.count`.
 The attempt comes from the Job and only rises; the epoch also distinguishes two pods of one attempt (a Job that was
 suspended and resumed keeps its attempt).
 
-Of a task that is removed the fence goes first and all else after it (`crds.leftovers`). So a write that its fence
-outlived is removed with the rest, and one that it did not outlive is undone by its writer (`Fence.keep`).
+Of a task that is removed the fence goes first and all else after it (`contracts.mongo_collections`). So a write that
+its fence outlived is removed with the rest, and one that it did not outlive is undone by its writer (`Fence.keep`).
 """
 
 from __future__ import annotations

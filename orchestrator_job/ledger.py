@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from crds import exits, pendingtask
+from crds import exit_reasons, pendingtask
 from orchestrator_job import errors, fence, mongo
 
 COLLECTION = "orchestrator_ledger"
@@ -223,7 +223,7 @@ class Ledger:
         query = {
             "_id": {"$in": list(ends)},
             "state": "done",
-            "intent.exitReason": exits.ExitReason.ANSWERED.value,
+            "intent.exitReason": exit_reasons.ExitReason.ANSWERED.value,
         }
         found = await self._database.find(COLLECTION, query, sort=[("_id", 1)], fields=["_id", "heard"]) if ends else []
         if not found:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import crds.errors
 from controllers.sources import client as sources_client
-from crds import approvals, exits, pendingtask
+from crds import approvals, exit_reasons, pendingtask
 from kb import client as kb_client
 from orchestrator_job import errors
 from router import client as router_client
@@ -26,7 +26,7 @@ class Outcome:
     `messages_read` is the number of the user's messages that the last round read; None where none began.
     """
 
-    reason: exits.ExitReason
+    reason: exit_reasons.ExitReason
     summary: str
     has_result: bool = False
     questions: tuple[pendingtask.Question, ...] = ()
@@ -42,16 +42,18 @@ class Outcome:
     @property
     def exit_code(self) -> int:
         """0 finished (answered, or asks a person), 42 drained, 1 anything else."""
-        if self.reason is exits.ExitReason.DRAINED:
-            return exits.DRAINED
-        if self.reason in exits.FINAL | exits.ASKS:
-            return exits.FINISHED
-        return exits.FAILED
+        if self.reason is exit_reasons.ExitReason.DRAINED:
+            return exit_reasons.DRAINED
+        if self.reason in exit_reasons.FINAL | exit_reasons.ASKS:
+            return exit_reasons.FINISHED
+        return exit_reasons.FAILED
 
 
 def drained(why: str) -> Outcome:
     """The run stopped on request and can be resumed from its checkpoint."""
-    return Outcome(exits.ExitReason.DRAINED, f"Stopped on request ({why}); the next run resumes from the checkpoint.")
+    return Outcome(
+        exit_reasons.ExitReason.DRAINED, f"Stopped on request ({why}); the next run resumes from the checkpoint."
+    )
 
 
 def of_error(error: crds.errors.JervisError) -> Outcome:
@@ -62,11 +64,11 @@ def of_error(error: crds.errors.JervisError) -> Outcome:
     """
     if (service := unauthorized(error)) is not None:
         summary = f"{service} did not accept the run's token: {error.message.rstrip('.')}. The next run gets a new one."
-        return Outcome(exits.ExitReason.UNAVAILABLE, summary, unavailable=service)
+        return Outcome(exit_reasons.ExitReason.UNAVAILABLE, summary, unavailable=service)
     if isinstance(error, crds.errors.Operational):
         service = _service(error)
         return Outcome(
-            exits.ExitReason.UNAVAILABLE,
+            exit_reasons.ExitReason.UNAVAILABLE,
             f"{service} stayed unavailable: {error.message.rstrip('.')}. The next run resumes from the checkpoint.",
             unavailable=service,
             retry_after=error.retry_after,
@@ -83,7 +85,7 @@ def of_error(error: crds.errors.JervisError) -> Outcome:
 
 def of_bug(error: Exception) -> Outcome:
     """The outcome of an unexpected error; the log has the traceback."""
-    return Outcome(exits.ExitReason.ERROR, f"The run failed on an unexpected {type(error).__name__}: {error}")
+    return Outcome(exit_reasons.ExitReason.ERROR, f"The run failed on an unexpected {type(error).__name__}: {error}")
 
 
 def _service(error: crds.errors.Operational) -> str:
@@ -112,11 +114,11 @@ def recheck(error: BaseException) -> None:
         raise error
 
 
-def _reason(error: crds.errors.JervisError) -> exits.ExitReason:
+def _reason(error: crds.errors.JervisError) -> exit_reasons.ExitReason:
     if isinstance(error, errors.Failure):
         return error.reason
     if isinstance(error, router_client.Rejected):
-        return exits.ExitReason.WRONG_MODEL if error.field == "model" else exits.ExitReason.ERROR
+        return exit_reasons.ExitReason.WRONG_MODEL if error.field == "model" else exit_reasons.ExitReason.ERROR
     if isinstance(error, kb_client.Rejected):
-        return exits.ExitReason.INVALID_INPUT
-    return exits.ExitReason.ERROR
+        return exit_reasons.ExitReason.INVALID_INPUT
+    return exit_reasons.ExitReason.ERROR

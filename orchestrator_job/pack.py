@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 from pydantic.alias_generators import to_camel
 
-from crds import provisions
+from contracts.rules import enforce_lines
 from kb import api
 from orchestrator_job import excerpt
 
 TASK, ORDER, USER = "Task", "Order", "User"
 """Origins of the task's own texts: a document, what a question leaves out of a user's order, what the user added."""
 OWN = frozenset((TASK, ORDER, USER))
-_FREE = provisions.Provisions()
+_FREE = enforce_lines.Provisions()
 
 
 class Item(BaseModel):
@@ -52,7 +52,7 @@ def build(
     found: Iterable[api.EvidenceItem],
     own_source: str | None,
     context_chars: int,
-    held: provisions.Provisions = _FREE,
+    held: enforce_lines.Provisions = _FREE,
 ) -> tuple[Item, ...]:
     """The items of `fit`."""
     return fit(own, found, own_source, context_chars, held).items
@@ -63,7 +63,7 @@ def fit(
     found: Iterable[api.EvidenceItem],
     own_source: str | None,
     context_chars: int,
-    held: provisions.Provisions = _FREE,
+    held: enforce_lines.Provisions = _FREE,
     about: str = "",
 ) -> Fitted:
     """Number the items and cut them to `context_chars` of text in total.
@@ -116,7 +116,7 @@ def shortened(items: Sequence[Item], most: int) -> list[Item]:
 
 
 def _new(
-    found: Iterable[api.EvidenceItem], own_source: str | None, held: provisions.Provisions
+    found: Iterable[api.EvidenceItem], own_source: str | None, held: enforce_lines.Provisions
 ) -> list[api.EvidenceItem]:
     """What of `found` may be shown, each text once."""
     hits: dict[str, api.EvidenceItem] = {}
@@ -162,7 +162,7 @@ def extend(
     found: Iterable[api.EvidenceItem],
     own_source: str | None,
     context_chars: int,
-    held: provisions.Provisions = _FREE,
+    held: enforce_lines.Provisions = _FREE,
 ) -> tuple[Item, ...]:
     """`items` and, numbered on, what of `found` is new; all together within `context_chars` of text."""
     known = {item.chunk_id for item in items if item.chunk_id} | {item.content for item in items}

@@ -13,14 +13,15 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
-from crds import pendingtask, provisions
+from contracts.rules import enforce_lines
+from crds import pendingtask
 from router.client import reading, schema
 
 LEAST_STEPS, MOST_STEPS = 3, 7
 _KEPT = 20
 """Amendments and notes that a plan keeps: the latest."""
 _NAME_CHARS = 60
-_FREE = provisions.Provisions()
+_FREE = enforce_lines.Provisions()
 
 
 class Tool(StrEnum):
@@ -34,7 +35,7 @@ class Tool(StrEnum):
     """Ask the user."""
 
 
-def allowed(held: provisions.Provisions) -> tuple[str, ...]:
+def allowed(held: enforce_lines.Provisions) -> tuple[str, ...]:
     """The tools that no rule forbids."""
     return tuple(tool.value for tool in Tool if held.permits_tool(tool.value))
 
@@ -84,12 +85,12 @@ def wire(tools: Collection[str]) -> schema.Wire:
     return schema.wire(Draft, choices={"tools": list(tools)})
 
 
-def parse(text: str, held: provisions.Provisions = _FREE) -> tuple[tuple[Step, ...], tuple[str, ...]]:
+def parse(text: str, held: enforce_lines.Provisions = _FREE) -> tuple[tuple[Step, ...], tuple[str, ...]]:
     """The steps in a model's text; see `judged`. Raises Unusable."""
     return judged(reading.read(text, Draft).value, held)
 
 
-def judged(draft: Draft, held: provisions.Provisions = _FREE) -> tuple[tuple[Step, ...], tuple[str, ...]]:
+def judged(draft: Draft, held: enforce_lines.Provisions = _FREE) -> tuple[tuple[Step, ...], tuple[str, ...]]:
     """The steps with tools that exist and are allowed, and what was dropped. Raises Unusable."""
     said = " ".join(f"{step.description} {step.success_criteria}" for step in draft.steps)
     if (objection := held.objection(said, cites=True, final=False)) is not None:
@@ -143,14 +144,14 @@ def failed(reason: str, earlier: Plan | None, round_number: int, model: str) -> 
     return Plan(round=round_number, version=kept[0], model=model, amendments=kept[1], failure=reason[:500])
 
 
-def searches(plan: Plan, held: provisions.Provisions = _FREE) -> dict[int, str]:
+def searches(plan: Plan, held: enforce_lines.Provisions = _FREE) -> dict[int, str]:
     """Number of the step -> what the knowledge base is searched for, of the steps that search."""
     if not held.permits_tool(Tool.SEARCH):
         return {}
     return {n: step.description for n, step in enumerate(plan.steps, start=1) if Tool.SEARCH in step.tools}
 
 
-def amended(plan: Plan, found: Mapping[int, int], held: provisions.Provisions = _FREE) -> Plan:
+def amended(plan: Plan, found: Mapping[int, int], held: enforce_lines.Provisions = _FREE) -> Plan:
     """The plan after its searches; `found` are the passages of each step that searched.
 
     A step whose search found nothing asks the user instead, if no rule forbids to ask. The next version says so.

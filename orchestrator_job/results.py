@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from crds import leftovers, scope
+from contracts import mongo_collections
+from crds import scope
 from orchestrator_job import errors, fence, ledger, mongo, outcome
 
-SESSIONS = leftovers.SESSIONS
+SESSIONS = mongo_collections.SESSIONS
 SESSION_SUMMARY_CHARS = 200
 SESSION_LIMIT = 50
 SESSION_LIFE = timedelta(days=7)
@@ -71,7 +72,7 @@ class RememberSession:
         details: Mapping[str, Any] | None = None,
     ) -> None:
         self._database = database
-        self._owner, self._others = leftovers.session_owner(owner), leftovers.sessions_of(owner)
+        self._owner, self._others = mongo_collections.session_owner(owner), mongo_collections.sessions_of(owner)
         self._task_uid = task_uid
         self._source = source
         self._summary = summary[:SESSION_SUMMARY_CHARS]

@@ -13,7 +13,8 @@ import httpx
 import structlog
 
 import crds.errors
-from crds import exits, pendingtask, spans
+from contracts import otel_spans
+from crds import exit_reasons, pendingtask
 from crds.priority import Priority
 from kb import client as kb_client
 from orchestrator_job import (
@@ -65,7 +66,7 @@ class Run:
         *,
         holder: str,
         now: Callable[[], datetime],
-        traced: spans.Spans,
+        traced: otel_spans.Spans,
     ) -> None:
         self._settings = settings
         self._database = database
@@ -293,7 +294,7 @@ def _import_graph() -> tuple[Any, Any]:
 
 def _finished(values: dict[str, Any]) -> outcome.Outcome:
     return outcome.Outcome(
-        exits.ExitReason(values["exit_reason"]),
+        exit_reasons.ExitReason(values["exit_reason"]),
         values["summary"],
         has_result=True,
         questions=tuple(pendingtask.Question.model_validate(each) for each in values["questions"]),

@@ -22,7 +22,8 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from pydantic.alias_generators import to_camel
 
 import crds.errors
-from crds import provisions, scope
+from contracts.rules import enforce_lines
+from crds import scope
 from kb import api
 from kb import client as kb_client
 from orchestrator_job import artifacts, errors, patience, plan
@@ -73,9 +74,9 @@ class Standing(_Model):
     session: str = ""
 
     @property
-    def provisions(self) -> provisions.Provisions:
+    def provisions(self) -> enforce_lines.Provisions:
         """The provisions of the rules that the program enforces."""
-        return provisions.Provisions.together(rule.content for rule in self.rules)
+        return enforce_lines.Provisions.together(rule.content for rule in self.rules)
 
     @property
     def characters(self) -> int:
@@ -216,7 +217,7 @@ def make(rules: Sequence[api.Rule], user: api.UserContext, context_chars: int, a
             key=one.rule_key,
             type=one.rule_type.value,
             # Addresses of webhooks are not for models.
-            content=provisions.unaddressed(one.rule_content),
+            content=enforce_lines.unaddressed(one.rule_content),
             version=one.version,
             owner=one.scope,
         )
@@ -231,7 +232,7 @@ def make(rules: Sequence[api.Rule], user: api.UserContext, context_chars: int, a
             remedy="Shorten the rules (GET /api/v1/rules), or raise JERVIS_CONTEXT_CHARS.",
         )
     try:
-        held = provisions.Provisions.together(rule.content for rule in kept)
+        held = enforce_lines.Provisions.together(rule.content for rule in kept)
     except ValueError as error:
         raise errors.InvalidInput(
             f"A hard rule cannot be enforced: {error}.", field="rules", remedy="Fix it with PUT /api/v1/rules."
@@ -240,7 +241,7 @@ def make(rules: Sequence[api.Rule], user: api.UserContext, context_chars: int, a
     return Standing(rules=kept, context=context, truncated=truncated)
 
 
-def _context(user: api.UserContext, held: provisions.Provisions, most: int, about: str) -> tuple[str, bool]:
+def _context(user: api.UserContext, held: enforce_lines.Provisions, most: int, about: str) -> tuple[str, bool]:
     """Whole lines under their headings, at most `most` tokens. Of too many those stay that share the most words with
     the task, then those of an earlier category, then the newer ones."""
     task = _stems(about)

@@ -20,8 +20,8 @@ from typing import Any
 
 import httpx
 
+from contracts import otel_spans
 from crds import priority as priorities
-from crds import spans
 from router import client as router_client
 from router.client import schema
 
@@ -52,14 +52,14 @@ def count(calls: int, tokens: int) -> None:
 class Recorder:
     """Opens the spans of one run. `conversation` is known once the task was read."""
 
-    def __init__(self, recorded: spans.Spans) -> None:
+    def __init__(self, recorded: otel_spans.Spans) -> None:
         self._spans = recorded
         self.conversation = ""
 
     @contextmanager
     def node(self, name: str, round_number: int, delegation: str | None = None) -> Iterator[Usage]:
         """A node of the graph; what its model calls take is counted."""
-        about: dict[str, spans.Value] = {"jervis.round": round_number, **self._said()}
+        about: dict[str, otel_spans.Value] = {"jervis.round": round_number, **self._said()}
         if delegation is not None:
             about["jervis.delegation"] = delegation
         used = Usage()
@@ -71,7 +71,7 @@ class Recorder:
         finally:
             _usage.set(before)
 
-    def agent(self, name: str, delegation: str, model: str) -> AbstractContextManager[spans.Tell]:
+    def agent(self, name: str, delegation: str, model: str) -> AbstractContextManager[otel_spans.Tell]:
         """The loop of an agent."""
         about = {
             OPERATION: "invoke_agent",
@@ -83,7 +83,7 @@ class Recorder:
         }
         return self._spans.span(f"invoke_agent {name}", about)
 
-    def tool(self, name: str, agent: str) -> AbstractContextManager[spans.Tell]:
+    def tool(self, name: str, agent: str) -> AbstractContextManager[otel_spans.Tell]:
         """A call of a tool that there is."""
         about = {
             OPERATION: "execute_tool",
@@ -95,7 +95,7 @@ class Recorder:
         return self._spans.span(f"execute_tool {name}", about)
 
     @contextmanager
-    def chat(self, model: str, more: Mapping[str, spans.Value]) -> Iterator[_Answered]:
+    def chat(self, model: str, more: Mapping[str, otel_spans.Value]) -> Iterator[_Answered]:
         """One try to have a model answer; give it the reply."""
         about = {
             OPERATION: "chat",
@@ -107,12 +107,12 @@ class Recorder:
         with self._spans.span(f"chat {model}", about, kind="CLIENT") as tell:
             yield _Answered(tell)
 
-    def _said(self) -> dict[str, spans.Value]:
+    def _said(self) -> dict[str, otel_spans.Value]:
         return {CONVERSATION: self.conversation} if self.conversation else {}
 
 
 class _Answered:
-    def __init__(self, tell: spans.Tell) -> None:
+    def __init__(self, tell: otel_spans.Tell) -> None:
         self._tell = tell
 
     def __call__(self, reply: router_client.Reply) -> None:
@@ -160,7 +160,7 @@ class Router(router_client.Client):
         unthought: int | None = None,
     ) -> router_client.Reply:
         """As `router.client.Client.converse`."""
-        about: dict[str, spans.Value] = {"gen_ai.output.type": "text" if format_schema is None else "json"}
+        about: dict[str, otel_spans.Value] = {"gen_ai.output.type": "text" if format_schema is None else "json"}
         if num_predict is not None:
             about["gen_ai.request.max_tokens"] = num_predict
         with self._recorder.chat(model, about) as answered:

@@ -12,7 +12,7 @@ from datetime import date
 
 from pydantic import ValidationError
 
-from crds import provisions
+from contracts.rules import enforce_lines
 from orchestrator_job import answer, pack, plan, planning, prompt, standing
 from orchestrator_job.delegation.tools import knowledge
 from router.client import calls, schema, trials
@@ -85,7 +85,7 @@ def _call() -> trials.Trial:
 
 def _plan() -> trials.Trial:
     items = (pack.Item(id=1, source="notes::1", content=_ANSWERS["en"][1], origin="RAG"),)
-    tools = plan.allowed(provisions.Provisions())
+    tools = plan.allowed(enforce_lines.Provisions())
     asked = "Find out who renews the certificate of the registry, and write down until when it has to be done."
     messages = planning.messages(asked, planning.Context(standing.Standing(), items), _TODAY, tools)
 

@@ -3,7 +3,7 @@
 The wait is long and costs nothing: one request at a time, which the operator answers when the Job of this pod is
 claimed. A task ends it, or a stop request (drained, as any run); an operator that refuses or is away is asked again.
 
-Source of the wire format: `crds.handover`.
+Source of the wire format: `contracts.api.warm_assignment`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import httpx
 import pydantic
 import structlog
 
-from crds import handover
+from contracts.api import warm_assignment
 from orchestrator_job import drain
 from router import client as router_client
 
 PAUSE_SECONDS = 1.0
 """After a failure; doubled up to LONGEST_PAUSE_SECONDS."""
 LONGEST_PAUSE_SECONDS = 15.0
-_ANSWER_SECONDS = handover.WAIT_SECONDS + 15.0
+_ANSWER_SECONDS = warm_assignment.WAIT_SECONDS + 15.0
 _NEEDED = (
     "orchestrator_job.run",
     "orchestrator_job.graph",
@@ -46,12 +46,12 @@ def imports() -> None:
 
 async def task(
     url: str, token: Callable[[], str | None], request: drain.Request, *, http: httpx.AsyncClient
-) -> handover.Given:
+) -> warm_assignment.Given:
     """Wait until the operator has a task for this pod. `token` is read before each request: the kubelet renews it.
 
     Raises Drained after a stop request.
     """
-    asking = asyncio.ensure_future(_ask(url.rstrip("/") + handover.PATH, token, http))
+    asking = asyncio.ensure_future(_ask(url.rstrip("/") + warm_assignment.PATH, token, http))
 
     def stop(_: str) -> None:
         asking.cancel()
@@ -74,7 +74,7 @@ def keep(token: str, path: Path) -> str:
     return str(path)
 
 
-async def _ask(url: str, token: Callable[[], str | None], http: httpx.AsyncClient) -> handover.Given:
+async def _ask(url: str, token: Callable[[], str | None], http: httpx.AsyncClient) -> warm_assignment.Given:
     pause = PAUSE_SECONDS
     timeout = httpx.Timeout(_ANSWER_SECONDS, connect=5)
     while True:
@@ -85,7 +85,7 @@ async def _ask(url: str, token: Callable[[], str | None], http: httpx.AsyncClien
                 pause = PAUSE_SECONDS
                 continue
             if answer.status_code == 200:
-                return handover.Given.model_validate_json(answer.content)
+                return warm_assignment.Given.model_validate_json(answer.content)
             reason = f"HTTP {answer.status_code}: {answer.text[:300]}"
         except (httpx.HTTPError, pydantic.ValidationError, router_client.Unavailable) as error:
             reason = repr(error)

@@ -17,7 +17,7 @@ from typing import TypeVar
 import pydantic
 from pydantic import BaseModel
 
-from crds import openapi
+from contracts import openapi
 from crds.priority import Priority
 from router import dispatch
 from router.aliases import NONE, Aliases

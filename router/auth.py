@@ -19,7 +19,8 @@ import pydantic
 import structlog
 from pydantic import ConfigDict, Field
 
-from crds import errors, priority, tokenreviews
+from contracts.tokens import token_reviews
+from crds import errors, priority
 from crds.modelnames import Names
 from router.proxy import hygiene
 from router.proxy.message import ANYBODY, Identity, Request
@@ -84,7 +85,7 @@ class Tokens:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])
             raise self._invalid(f"{where}: {first['msg']}" if where else str(first["msg"])) from error
-        self._known = {tokenreviews.digest(entry.token): _identity(entry) for entry in entries}
+        self._known = {token_reviews.digest(entry.token): _identity(entry) for entry in entries}
         self._stamp = stamp
 
     def find(self, key: bytes) -> Identity | None:
@@ -142,14 +143,14 @@ Review = Callable[[str], Awaitable[str | None]]
 """Asks the cluster whose token it is: the user's name, None when it is no user's. Raises Away."""
 
 
-def reviewed(review: Review, accounts: Accounts, *, now: Callable[[], float]) -> tokenreviews.Reviewed[Identity]:
+def reviewed(review: Review, accounts: Accounts, *, now: Callable[[], float]) -> token_reviews.Reviewed[Identity]:
     """Whose a token of the cluster is; believed for ten minutes while the cluster is away."""
 
     async def ask(token: str) -> Identity | None:
         user = await review(token)
         return None if user is None else accounts.identity(user)
 
-    return tokenreviews.Reviewed(ask, now=now, stale=_STALE)
+    return token_reviews.Reviewed(ask, now=now, stale=_STALE)
 
 
 FindRun = Callable[[str, str], Identity | None]
@@ -166,7 +167,7 @@ class Gate:
     def __init__(
         self,
         tokens: Tokens | None = None,
-        reviewed: tokenreviews.Reviewed[Identity] | None = None,
+        reviewed: token_reviews.Reviewed[Identity] | None = None,
         *,
         runs: FindRun | None = None,
         free: Iterable[str] = (),
@@ -197,7 +198,7 @@ class Gate:
         if not self.closed:
             return self._anonymous
         token = _bearer(request)
-        key = tokenreviews.digest(token)
+        key = token_reviews.digest(token)
         found = self._tokens.find(key) if self._tokens is not None else None
         if found is not None:
             return found

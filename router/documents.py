@@ -9,7 +9,7 @@ import orjson
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from crds import openapi
+from contracts import openapi
 from router import announce, explain, history, page, report, status, usagepage
 from router.proxy.message import Own, Reply, Request
 

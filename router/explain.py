@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from pydantic import Field
 
-from crds import openapi
+from contracts import openapi
 from crds import priority as scale
 from crds.gpubackend import Capability
 from router import affinity, outlook, priority, scheduler, status

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from crds import openapi
+from contracts import openapi
 from router import metrics, scheduler, status
 from router.proxy.message import Own, Reply, Request
 

@@ -23,7 +23,7 @@ from router.proxy.summary import Summary
 from router.usage import Usage
 
 if TYPE_CHECKING:
-    from crds import spans
+    from contracts import otel_spans
 
 _TRACEPARENT = re.compile(rb"(?im)^traceparent:[ \t]*([0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})[ \t]*\r$")
 _OPERATIONS = {
@@ -98,7 +98,7 @@ class Observer:
         usage: Usage,
         *,
         log: Log | None = None,
-        telemetry: spans.Telemetry | None = None,
+        telemetry: otel_spans.Telemetry | None = None,
         outside: str = "",
         now: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from importlib import resources
 
-from crds import openapi
+from contracts import openapi
 from router import report
 from router.proxy.message import Own, Reply, Request
 from router.proxy.refusal import Refusal

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from datetime import datetime
 
 from clients import liveruns
-from crds import errors, runtoken
+from contracts.tokens import runtoken
+from crds import errors
 from crds.pendingtask import Mode
 from router import auth
 from router.proxy.message import Identity

@@ -7,7 +7,7 @@ from datetime import date
 
 from pydantic import AwareDatetime, Field
 
-from crds import openapi
+from contracts import openapi
 from router import auth, status
 from router.proxy.message import Reply, Request
 from router.usage import Count, Usage

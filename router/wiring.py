@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from crds import browsers, modelroles, spans
+from contracts import browsers, otel_spans
+from crds import modelroles
 from router import (
     affinity,
     aliases,
@@ -107,7 +108,7 @@ class Records(NamedTuple):
     sync: usage.Sync | None
     lines: lines.Lines
     observer: observer.Observer
-    telemetry: spans.Telemetry | None
+    telemetry: otel_spans.Telemetry | None
 
 
 class Front(NamedTuple):
@@ -231,7 +232,7 @@ class Wiring:
         log = observer.log(
             settings.request_log, written.put, rate=settings.request_log_rate, chance=random.random, wall=today
         )
-        telemetry = spans.Telemetry("jervis-router") if settings.tracing else None
+        telemetry = otel_spans.Telemetry("jervis-router") if settings.tracing else None
         return Records(
             registry=registry,
             metrics=counters,

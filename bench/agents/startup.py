@@ -31,7 +31,7 @@ from typing import Any
 import pymongo
 from aiohttp import web
 
-from crds import handover
+from contracts.api import warm_assignment
 from tests.fakes.ollama import process
 from tests.nursery import children
 from tests.orchestrator_job import job, knowledge
@@ -79,7 +79,7 @@ class Operator:
     def __init__(self) -> None:
         self.url = ""
         self.asked = asyncio.Event()
-        self.task: asyncio.Future[handover.Given] = asyncio.get_running_loop().create_future()
+        self.task: asyncio.Future[warm_assignment.Given] = asyncio.get_running_loop().create_future()
 
     async def answer(self, request: web.Request) -> web.Response:
         """GET /api/v1/handover"""
@@ -90,7 +90,7 @@ class Operator:
 @asynccontextmanager
 async def _operator() -> AsyncIterator[Operator]:
     operator, application = Operator(), web.Application()
-    application.router.add_get(handover.PATH, operator.answer)
+    application.router.add_get(warm_assignment.PATH, operator.answer)
     runner = web.AppRunner(application)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -144,7 +144,7 @@ async def _start(made: job.Job, *, warm: bool) -> dict[str, float]:
         if warm:
             await operator.asked.wait()
             began = time.time()
-            operator.task.set_result(handover.Given(environment=own))
+            operator.task.set_result(warm_assignment.Given(environment=own))
         status = await asyncio.to_thread(running.wait)
     lines = {line["event"]: line for line in map(json.loads, filter(_json, log.read_text().splitlines()))}
     assert status == 0, log.read_text()

@@ -26,11 +26,12 @@ from bench.connectors import atlassian, forges, mailbox, meetings, plan, referen
 from bench.connectors.database import Database, KilledError
 from bench.connectors.knowledge import Knowledge
 from bench.connectors.site import Site
+from contracts import mongo_collections
 from controllers.connection import removals
 from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, port, sweep
 from controllers.sources.meetings import store
 from controllers.sources.state import Sweep
-from crds import connection, errors, labels, leftovers
+from crds import connection, errors, labels
 from kb import client as kb
 
 PROTOCOLS: dict[str, Callable[[int], Site] | None] = {
@@ -288,6 +289,6 @@ async def run(protocol: str, algorithm: str, seed: int, real: Any) -> Outcome:
             )  # fmt: skip
         finally:
             await assignments.Assignments(real).drop(uid)
-            for name in (leftovers.MEETINGS, leftovers.TRANSCRIPTS):
+            for name in (mongo_collections.MEETINGS, mongo_collections.TRANSCRIPTS):
                 await real[name].delete_many({})
             await session.close()

@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bench.connectors import knowledge, site
+from contracts.api import meeting as meetings
+from contracts.api.meeting import State
 from controllers.sources import assignments, mongo, port
 from controllers.sources.meetings import store
 from controllers.sources.protocols import meeting
 from crds import connection, pendingtask
-from crds import meeting as meetings
-from crds.meeting import State
 
 NAME, NAMESPACE = "source", "here"
 

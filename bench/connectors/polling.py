@@ -28,8 +28,9 @@ import pymongo.monitoring
 
 import kube
 from bench.operator import processes
+from clients import tls_trust
 from controllers.sources import assignments, counting, gone, indexer, items, metrics, mongo, poller, protocols, sweep
-from crds import authorities, connection
+from crds import connection
 from kb import client as kb
 
 UID = "bench-mailbox"
@@ -130,7 +131,7 @@ class Polls:
 async def wired(given: Settings) -> AsyncIterator[Polls]:
     """As the sources process has it."""
     calls, commands, wall = Calls(), Commands(), partial(datetime.now, UTC)
-    store, tls = mongo.client(given.mongodb, 60.0, listeners=[calls]), authorities.context()
+    store, tls = mongo.client(given.mongodb, 60.0, listeners=[calls]), tls_trust.context()
     database, measured = store[given.database], metrics.Metrics(prometheus_client.CollectorRegistry())
     assigned, stored = assignments.Assignments(database), items.Items(database)
     loaded = kube.configuration(given.kubeconfig)

@@ -13,8 +13,9 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from types import MappingProxyType
 from typing import Any
 
+from clients import tls_trust
 from controllers.sources import assignments, limits, port
-from crds import authorities, connection
+from crds import connection
 from kb import api
 
 START = datetime(2026, 10, 25, tzinfo=UTC)
@@ -150,7 +151,7 @@ class Site:
 @functools.cache
 def tls() -> ssl.SSLContext:
     """That of a process, which makes one as it starts: to load the authorities takes a tenth of a second."""
-    return authorities.context()
+    return tls_trust.context()
 
 
 @contextlib.asynccontextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 import kube
 from controllers.pendingtask import job
-from crds import errors, exits
+from crds import errors, exit_reasons
 from tests.fakes import nodes
 
 KIND = {"apiVersion": "batch/v1", "kind": "Job"}
@@ -89,7 +89,7 @@ class Kubelet:
         """SIGTERM, a checkpoint, exit code 42."""
         said = {"exitReason": "Drained", "summary": "Drained."}
         try:
-            await self._status(self._pods[name], "Failed", nodes.ended(exits.DRAINED, said))
+            await self._status(self._pods[name], "Failed", nodes.ended(exit_reasons.DRAINED, said))
         except errors.JervisError as error:
             self.failures.append(error.message)
 

@@ -17,7 +17,7 @@ from cli.session import Session
 from cli.views import meetings as view
 
 if TYPE_CHECKING:
-    from crds import meeting
+    from contracts.api import meeting
 
 _SECONDS = 600.0
 """Of one call: the last part of a recording is answered after all of it was read back."""
@@ -127,7 +127,7 @@ def _draft(
     """Raises `Unusable` naming the flag."""
     import pydantic
 
-    from crds import meeting
+    from contracts.api import meeting
 
     try:
         return meeting.Draft.model_validate(

@@ -12,8 +12,8 @@ from cli import errors, options, order, output, reading, waits
 from cli.session import Session
 from cli.views import queue as view
 from cli.views import waiting
+from contracts.api import queue_api as served
 from crds import pendingtask, phases
-from crds import waits as served
 from crds.errors import JervisError
 from crds.phases import Phase
 

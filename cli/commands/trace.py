@@ -11,8 +11,8 @@ from cli import archive, errors, options, order, output, reading
 from cli.commands import result
 from cli.session import Session
 from cli.views import trace as view
+from contracts.api.history import Trace
 from crds import phases
-from crds.history import Trace
 
 _SECONDS = 2.0
 _STANDS = phases.TERMINAL | {phases.Phase.USER_TASK}

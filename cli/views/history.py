@@ -10,7 +10,7 @@ from rich import console, text
 
 from cli import age, printable
 from cli.views import table
-from crds import history
+from contracts.api import history
 
 _SUMMARY = 80
 

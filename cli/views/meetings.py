@@ -10,7 +10,7 @@ from rich import console, progress, text
 
 from cli import age
 from cli.views import table
-from crds.meeting import Meeting, State
+from contracts.api.meeting import Meeting, State
 
 
 def draw(found: Sequence[Meeting], now: datetime) -> console.RenderableType:

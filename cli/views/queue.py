@@ -9,7 +9,8 @@ from rich import console, text
 
 from cli import age, order
 from cli.views import table, waiting
-from crds import conditions, pendingtask, waits
+from contracts.api import queue_api
+from crds import conditions, pendingtask
 from crds.phases import Phase
 
 _FOR = {
@@ -20,7 +21,7 @@ _FOR = {
     Phase.DISPATCHED_GPU: "its pod",
 }
 
-_BEFORE = frozenset({*waits.Reason, "Preempted", "Running"}) - {waits.Reason.JOB_SUSPENDED}
+_BEFORE = frozenset({*queue_api.Reason, "Preempted", "Running"}) - {queue_api.Reason.JOB_SUSPENDED}
 """Reasons of the condition Dispatched that are left from before the slot was booked: they say nothing of the pod."""
 
 
@@ -29,7 +30,7 @@ def draw(
     now: datetime,
     *,
     namespaces: bool,
-    reported: waits.Queue | None = None,
+    reported: queue_api.Queue | None = None,
 ) -> console.RenderableType:
     """`tasks` in the order given, numbered from 1; `reported`: what the operator says of them."""
     if not tasks:

@@ -10,19 +10,22 @@ from rich import console, text
 
 from cli import age, order, printable
 from cli.views import queue, table, waiting
-from crds import approvals, labels, pendingtask, phases, waits
+from contracts.api import queue_api
+from crds import approvals, labels, pendingtask, phases
 from crds.pendingtask import UserTaskKind
 
 _SHOWN = 400
 
 
-def draw(task: pendingtask.PendingTask, now: datetime, place: waits.Waiting | None = None) -> console.RenderableType:
+def draw(
+    task: pendingtask.PendingTask, now: datetime, place: queue_api.Waiting | None = None
+) -> console.RenderableType:
     """Sections that have nothing to say are left out. `place`: what the operator says of its place in the queue."""
     return console.Group(*_sections(task, now, place))
 
 
 def _sections(
-    task: pendingtask.PendingTask, now: datetime, place: waits.Waiting | None
+    task: pendingtask.PendingTask, now: datetime, place: queue_api.Waiting | None
 ) -> Iterator[console.RenderableType]:
     yield from _head(task, now, place)
     yield from _timeline(task)
@@ -37,7 +40,7 @@ def _sections(
 
 
 def _head(
-    task: pendingtask.PendingTask, now: datetime, place: waits.Waiting | None
+    task: pendingtask.PendingTask, now: datetime, place: queue_api.Waiting | None
 ) -> Iterator[console.RenderableType]:
     meta, spec, status = task.metadata, task.spec, task.status
     scope = " / ".join(one for one in (spec.client_id, spec.group_id, spec.project_id) if one)
@@ -65,7 +68,7 @@ def _head(
         yield _field("Route", f"{status.route.decision.value}{why}")
 
 
-def _waits(place: waits.Waiting, now: datetime) -> str:
+def _waits(place: queue_api.Waiting, now: datetime) -> str:
     """For what, behind what, since when."""
     number, _, names = waiting.before(place).partition(" ")
     before = f"; {'none' if number == '0' else number} before it{f' {names}' if names else ''}" if number else ""

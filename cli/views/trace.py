@@ -9,7 +9,7 @@ from rich import console, text
 
 from cli import age, printable
 from cli.views import table
-from crds.history import Effect, Step, Trace
+from contracts.api.history import Effect, Step, Trace
 
 _HEADS = ("STEP", "AGENT", "STATUS", "BEGAN", "TOOK", "CALLS", "TOOLS", "TOKENS", "CONFIDENCE")
 

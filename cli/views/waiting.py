@@ -8,8 +8,8 @@ from rich import console, text
 
 from cli import age
 from cli.views import table
-from crds import waits
-from crds.waits import Reason
+from contracts.api import queue_api
+from contracts.api.queue_api import Reason
 
 _FOR = {
     Reason.SUSPENDED: "resume (spec.suspend)",
@@ -26,12 +26,12 @@ _FOR = {
 }
 
 
-def draw(reported: waits.Queue, now: datetime) -> console.RenderableType:
+def draw(reported: queue_api.Queue, now: datetime) -> console.RenderableType:
     """The queue of a namespace with its summary."""
     return console.Group(lines(reported, now), text.Text(summary(reported, now)))
 
 
-def lines(reported: waits.Queue, now: datetime) -> console.RenderableType:
+def lines(reported: queue_api.Queue, now: datetime) -> console.RenderableType:
     """The queue of a namespace, numbered from 1."""
     if not reported.items:
         return text.Text("No tasks are waiting.")
@@ -44,14 +44,14 @@ def lines(reported: waits.Queue, now: datetime) -> console.RenderableType:
     return table.plain(headings, rows)
 
 
-def lacks(one: waits.Waiting, now: datetime) -> str:
+def lacks(one: queue_api.Waiting, now: datetime) -> str:
     """What the task waits for, in a few words."""
     if one.reason is Reason.POSTPONED and one.not_before is not None and one.not_before > now:
         return f"its next try, in {age.until(one.not_before, now)}"
     return _FOR[one.reason]
 
 
-def before(one: waits.Waiting) -> str:
+def before(one: queue_api.Waiting) -> str:
     """How many have their turn before it, and those of its own client by name."""
     if one.position is None:
         return ""
@@ -59,7 +59,7 @@ def before(one: waits.Waiting) -> str:
     return f"{one.before} ({', '.join(one.before_own)}{more})" if one.before_own else str(one.before)
 
 
-def summary(reported: waits.Queue, now: datetime) -> str:
+def summary(reported: queue_api.Queue, now: datetime) -> str:
     """What all of them have in common."""
     lanes = (("Foreground", reported.foreground), ("Background", reported.background))
     parts = [f"GPU slots: {reported.slots.free} of {reported.slots.total} free."]

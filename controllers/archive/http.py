@@ -23,8 +23,10 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from contracts import browsers, problems
+from contracts.api import history
 from controllers.archive import mongo, openapi, query, tickets, traces, wire
-from crds import browsers, errors, history, model, problems, scope, values
+from crds import errors, model, scope, values
 
 RETRY_SECONDS = 5
 _PROGRAMS = problems.Pages(None, browsers.Origins(), "JERVIS_OPERATOR")

@@ -18,22 +18,23 @@ import pymongo
 import pymongo.errors
 from motor.motor_asyncio import AsyncIOMotorClient
 
+from contracts import mongo_collections
 from controllers.archive import traces
 from controllers.archive.query import Place, Query
 from controllers.memory.mongo import AtWire
-from crds import errors, leftovers
+from crds import errors
 
-ARCHIVE = leftovers.ARCHIVE
-MEMORY = leftovers.MEMORY
-RESULTS = leftovers.RESULTS
+ARCHIVE = mongo_collections.ARCHIVE
+MEMORY = mongo_collections.MEMORY
+RESULTS = mongo_collections.RESULTS
 FENCES, JOURNAL, LEDGER = "orchestrator_fences", "orchestrator_journal", "orchestrator_ledger"
-ARTIFACTS, METRICS = "orchestrator_artifacts", leftovers.METRICS
+ARTIFACTS, METRICS = "orchestrator_artifacts", mongo_collections.METRICS
 """What runs write while they work (`orchestrator_job`)."""
 _MOST_WRITTEN = 5000
 """Documents of one task that are read of each: forty delegations with a hundred events each, and some."""
 MOST_BYTES = 16 * 1024 * 1024 - 16 * 1024
 """A document's bound with room for the command around it; beyond it some servers just close the connection."""
-LEFTOVERS = leftovers.OF_RUNS
+LEFTOVERS = mongo_collections.OF_RUNS
 
 _NEWEST_FIRST = [("completedAt", pymongo.DESCENDING), ("_id", pymongo.DESCENDING)]
 _INDEXES = (
@@ -112,9 +113,9 @@ class Archive:
             for name, field in LEFTOVERS.items():
                 if field != "_id":
                     await self._database[name].create_index([(field, pymongo.ASCENDING)])
-            await self._database[leftovers.CHAT].create_index(_OF_CHAT)
-            await self._database[leftovers.CONTEXT].create_index(_OF_SCOPE)
-            for name, more in ((METRICS, ("counted",)), (leftovers.CONTEXT, ())):
+            await self._database[mongo_collections.CHAT].create_index(_OF_CHAT)
+            await self._database[mongo_collections.CONTEXT].create_index(_OF_SCOPE)
+            for name, more in ((METRICS, ("counted",)), (mongo_collections.CONTEXT, ())):
                 for field in ("taskUid", "expiresAt", *more):
                     await self._database[name].create_index([(field, pymongo.ASCENDING)])
 

@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from contracts import openapi
+from contracts.api import cluster_state, history, queue_api
+from contracts.tokens import live_runs, runtoken
 from controllers.archive import query, wire
-from crds import VERSION, clusterstate, history, liveruns, openapi, phases, runtoken, waits
+from crds import VERSION, phases
 
 _TICKET = f"A token of the namespace's ServiceAccount for history, with the audience {history.AUDIENCE}."
 _RUN = f"The token of a run, with the audience {runtoken.OPERATOR}."
@@ -43,13 +46,13 @@ _QUEUE_PARAMETERS = (
 _STATE_PARAMETERS = (
     openapi.parameter(
         "parts",
-        text=f"Which, with commas: {', '.join(clusterstate.Part)}; pods, workloads and events unless given.",
+        text=f"Which, with commas: {', '.join(cluster_state.Part)}; pods, workloads and events unless given.",
     ),
     openapi.parameter("name", text="Only things with this in their name."),
     openapi.parameter(
         "limit",
         text="Maximum number of things of one part.",
-        schema={"type": "integer", "minimum": 1, "maximum": clusterstate.MOST, "default": clusterstate.USUAL},
+        schema={"type": "integer", "minimum": 1, "maximum": cluster_state.MOST, "default": cluster_state.USUAL},
     ),
 )
 _LOG_PARAMETERS = (
@@ -59,7 +62,7 @@ _LOG_PARAMETERS = (
     openapi.parameter(
         "lines",
         text="How many of the last lines.",
-        schema={"type": "integer", "minimum": 1, "maximum": clusterstate.LOG_LINES, "default": 100},
+        schema={"type": "integer", "minimum": 1, "maximum": cluster_state.LOG_LINES, "default": 100},
     ),
 )
 _OF_RUNS = (400, 401, 403, 429, 503)
@@ -110,11 +113,11 @@ def document() -> dict[str, Any]:
                 openapi.json(history.Content),
                 *(400, 401, 404, 503),
             ),
-            _get("/api/v1/queue", queue, _QUEUE_PARAMETERS, openapi.json(waits.Queue), *_QUEUE_CODES),
+            _get("/api/v1/queue", queue, _QUEUE_PARAMETERS, openapi.json(queue_api.Queue), *_QUEUE_CODES),
             _get("/api/v1/queue/events", changes, _QUEUE_PARAMETERS, stream, *_QUEUE_CODES),
-            _get(STATE, state, _STATE_PARAMETERS, openapi.json(clusterstate.State), *_OF_RUNS),
-            _get(LOG, log, _LOG_PARAMETERS, openapi.json(clusterstate.Log), *sorted((*_OF_RUNS, 404))),
-            _get(liveruns.PATH, runs, (), {"application/jwt": openapi.TEXT}, 503),
+            _get(STATE, state, _STATE_PARAMETERS, openapi.json(cluster_state.State), *_OF_RUNS),
+            _get(LOG, log, _LOG_PARAMETERS, openapi.json(cluster_state.Log), *sorted((*_OF_RUNS, 404))),
+            _get(live_runs.PATH, runs, (), {"application/jwt": openapi.TEXT}, 503),
         ],
         mode="serialization",
     )
@@ -125,7 +128,7 @@ def document() -> dict[str, Any]:
     }
     for path in (STATE, LOG):
         made["paths"][path]["get"]["security"] = [{"run": []}]
-    made["paths"][liveruns.PATH]["get"]["security"] = []
+    made["paths"][live_runs.PATH]["get"]["security"] = []
     return {**made, "security": [{"ticket": []}, {"bearer": []}]}
 
 

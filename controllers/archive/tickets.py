@@ -2,7 +2,7 @@
 
 A ticket is a short-lived token of a ServiceAccount without rights, made by the Kubernetes API for the audience
 `history.jervis.dev`. A user who may create one in a namespace, by RBAC, may read that namespace's history. The
-apiserver validates a token by a TokenReview; its answer counts for `KEPT_SECONDS` (`crds.tokenreviews`).
+apiserver validates a token by a TokenReview; its answer counts for `KEPT_SECONDS` (`contracts.tokens.token_reviews`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from crds import errors, history, tokenreviews
+from contracts.api import history
+from contracts.tokens import token_reviews
+from crds import errors
 
 KEPT_SECONDS = 30.0
 _LONGEST = 8192
@@ -39,7 +41,7 @@ class Tickets:
 
     def __init__(self, review: Review, account: str, *, clock: Callable[[], float]) -> None:
         self._review, self._account = review, account
-        self._tokens = tokenreviews.Reviewed(self._ask, now=clock, fresh=KEPT_SECONDS, bad=KEPT_SECONDS)
+        self._tokens = token_reviews.Reviewed(self._ask, now=clock, fresh=KEPT_SECONDS, bad=KEPT_SECONDS)
 
     async def namespace(self, ticket: str, source: str) -> str:
         """The namespace that the ticket gives access to. `source` is the caller's address. Raises `Denied`,

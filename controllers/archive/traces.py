@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from contracts.api.history import Artifact, Effect, Step, Trace
 from controllers.archive.query import rfc3339
 from crds import scope
-from crds.history import Artifact, Effect, Step, Trace
 
 Document = Mapping[str, Any]
 

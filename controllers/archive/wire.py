@@ -1,4 +1,4 @@
-"""Documents of the archive as the answers of `crds.history`. Pure."""
+"""Documents of the archive as the answers of `contracts.api.history`. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from contracts.api.history import Entry, Failure, Page, Problem, Result, Whole
 from controllers.archive.query import Place, Query, rfc3339
-from crds.history import Entry, Failure, Page, Problem, Result, Whole
 
 __all__ = ["Entry", "Failure", "Page", "Problem", "Result", "Whole", "page", "result", "whole"]
 

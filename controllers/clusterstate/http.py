@@ -18,12 +18,13 @@ import structlog
 from aiohttp import web
 
 import kube
+from contracts.api import cluster_state as wire
+from contracts.tokens import runtoken
 from controllers import events, metrics
 from controllers.archive import http, openapi, query
 from controllers.clusterstate import reading
 from controllers.sources import limits
-from crds import clusterstate as wire
-from crds import errors, runtoken
+from crds import errors
 
 log = structlog.get_logger(__name__)
 REQUESTS_A_SECOND, REQUESTS_AT_ONCE = 1, 10

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 import orjson
 
 import kube
+from contracts.api import cluster_state as wire
+from contracts.api.cluster_state import Part
 from controllers.clusterstate import hiding, reduce
-from crds import clusterstate as wire
-from crds.clusterstate import Part
 
 LOOKED_AT = 500
 """Objects of a kind."""

@@ -1,4 +1,4 @@
-"""What of an object is shown. Pure: objects of the apiserver in, models of `crds.clusterstate` out.
+"""What of an object is shown. Pure: objects of the apiserver in, models of `contracts.api.cluster_state` out.
 
 Everything that is shown is named here; nothing is copied as it is.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from contracts.api import cluster_state as wire
 from controllers.clusterstate.hiding import Hidden, containers
-from crds import clusterstate as wire
 
 Object = Mapping[str, Any]
 _WORD, _MESSAGE, _ENDED = 200, 600, 1000

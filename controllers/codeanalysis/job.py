@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from contracts.tokens import runtoken
 from controllers import confined
 from controllers.pendingtask import job as runs
 from controllers.sources import repositories
-from crds import connection, labels, runtoken, scope
+from crds import connection, labels, scope
 from crds.pendingtask import Analysis, Mode, PendingTask
 from crds.priority import Priority
 from kube import lease

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import kube
+from contracts.tokens import runtoken
 from controllers import metrics
 from controllers.codeanalysis import job, outcome
 from controllers.pendingtask import job as runs
-from crds import labels, runtoken
+from crds import labels
 from kube import lease
 
 ADOPTED = "another Job has its name"

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from contracts import mongo_collections
 from controllers.delegations import totals
 from controllers.sources import mongo
-from crds import leftovers
 
 TOTALS = "delegation_totals"
 AT_ONCE = 500
@@ -39,7 +39,7 @@ class Store:
     does not lead any more."""
 
     def __init__(self, database: Any, *, fence: Callable[[], None], release: str) -> None:
-        self._metrics = database[leftovers.METRICS]
+        self._metrics = database[mongo_collections.METRICS]
         self._totals = database[TOTALS]
         self._fence, self._release = fence, release
 

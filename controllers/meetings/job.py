@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from contracts.api import meeting
 from controllers import confined
 from controllers.pendingtask import job as runs
 from controllers.sources.meetings.store import Row
-from crds import labels, meeting
+from crds import labels
 from kube import lease
 
 CONTAINER = "transcribe"

@@ -17,11 +17,12 @@ import pymongo.errors
 from motor.motor_asyncio import AsyncIOMotorClient
 from pymongo import monitoring
 
-from crds import errors, leftovers
+from contracts import mongo_collections
+from crds import errors
 from kube import lease
 
-MEMORY = leftovers.MEMORY
-RESULTS = leftovers.RESULTS
+MEMORY = mongo_collections.MEMORY
+RESULTS = mongo_collections.RESULTS
 WRITES = frozenset({"insert", "update", "delete", "findAndModify", "createIndexes"})
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import orjson
 
-from crds import authorities
+from clients import tls_trust
 
 _SUBJECT_CHARS = 200
 _SECONDS = 30.0
@@ -57,7 +57,7 @@ class Mailer:
         server: Server,
         *,
         wall: Callable[[], datetime],
-        context: Callable[[], ssl.SSLContext] = authorities.context,
+        context: Callable[[], ssl.SSLContext] = tls_trust.context,
         seconds: float = 10.0,
     ) -> None:
         self._server, self._wall, self._context, self._seconds = server, wall, context, seconds

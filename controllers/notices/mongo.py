@@ -15,9 +15,10 @@ import pymongo
 import pymongo.errors
 from motor.motor_asyncio import AsyncIOMotorClient
 
+from contracts import mongo_collections
 from controllers.memory.mongo import AtWire
 from controllers.notices.notice import Notice
-from crds import errors, leftovers
+from crds import errors
 
 PENDING, DELIVERED, GIVEN_UP = "Pending", "Delivered", "GivenUp"
 
@@ -60,7 +61,7 @@ class Outbox:
             socketTimeoutMS=milliseconds,
             tz_aware=True,
         )
-        self._rows = self._client[database][leftovers.NOTICES]
+        self._rows = self._client[database][mongo_collections.NOTICES]
         self._fence = fence
         self._indexed = False
 

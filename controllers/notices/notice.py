@@ -13,8 +13,9 @@ from datetime import datetime
 
 import orjson
 
-from crds import conditions, pendingtask, provisions, scope
-from crds.notices import Event
+from contracts.rules import enforce_lines
+from contracts.rules.notices import Event
+from crds import conditions, pendingtask, scope
 from crds.phases import Phase
 from kb import api
 
@@ -76,7 +77,7 @@ def _addresses(happening: Happening, rules: Iterable[api.Rule]) -> Iterator[str]
         if rule.created_at > happening.at:
             continue
         try:
-            found = provisions.notified(rule.rule_content)
+            found = enforce_lines.notified(rule.rule_content)
         except ValueError:
             continue
         yield from (one.url for one in found if happening.event in one.events)

@@ -15,8 +15,9 @@ from pathlib import Path
 import httpx
 
 from clients import http
+from contracts.rules import notices
 from controllers.notices import mailer
-from crds import addresses, notices
+from crds import addresses
 
 EVENT, DELIVERY, SIGNATURE = "Jervis-Event", "Jervis-Delivery", "Jervis-Signature"
 

@@ -13,9 +13,10 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from contracts.api import queue_api
 from controllers.pendingtask import phases
 from controllers.pendingtask.observed import ObservedState, PodView
-from crds import conditions, pendingtask, waits
+from crds import conditions, pendingtask
 from crds.model import Model
 from crds.phases import HOLDS_SLOT, TERMINAL, Phase
 
@@ -31,7 +32,7 @@ _ONLY_UNFINISHED = frozenset({"Suspended", "Preempted"})
 """Conditions that can be true in every phase except terminal ones."""
 _STANDING = TERMINAL | {Phase.USER_TASK, Phase.SCHEDULED}
 """Phases in which a task waits for no GPU slot: no reason of the condition Dispatched may say so."""
-_QUEUED = frozenset({*waits.Reason, "Preempted"})
+_QUEUED = frozenset({*queue_api.Reason, "Preempted"})
 
 
 @dataclass(frozen=True, slots=True)

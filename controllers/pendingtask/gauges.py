@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from contracts.api.queue_api import Reason
 from controllers import metrics
 from controllers.pendingtask import cache, task_index
 from controllers.pendingtask.decision import WaitFor
 from controllers.pendingtask.slots import wait_reasons
 from crds import order
 from crds.phases import Phase
-from crds.waits import Reason
 
 _LANES = ("foreground", "background")
 

@@ -1,4 +1,6 @@
-"""What the pod of a warm Job is to do: it asks, and gets the environment and the token of its run (`crds.handover`).
+"""What the pod of a warm Job is to do: it asks, and gets the environment and the token of its run.
+
+The wire format is `contracts.api.warm_assignment`.
 
 A pod proves which one it is by a token that the kubelet has bound to it. Its Job is read from its owner, the run from
 the labels of the Job, and the task from the API: so an answer is for the pod of the one Job that runs the attempt now,
@@ -19,13 +21,14 @@ import structlog
 from aiohttp import web
 
 import kube
+from contracts.api import warm_assignment as wire
+from contracts.tokens import runtoken, token_reviews
 from controllers import admission
 from controllers.archive import http, tickets
 from controllers.pendingtask import job, views, warm, warm_pool
 from controllers.pendingtask.effects import run_token
 from controllers.pendingtask.observed import JobState
-from crds import errors, pendingtask, runtoken, tokenreviews
-from crds import handover as wire
+from crds import errors, pendingtask
 from crds.phases import HOLDS_SLOT
 
 log = structlog.get_logger(__name__)
@@ -62,7 +65,7 @@ class Handover:
         self._api, self._pool, self._template = api, pool, template
         self._holder = f"system:serviceaccount:{template.namespace}:{account}"
         self._signer, self._admission, self._monotonic = signer, admitted, monotonic
-        self._tokens = tokenreviews.Reviewed(self._ask, now=monotonic, fresh=KEPT_SECONDS, bad=KEPT_SECONDS)
+        self._tokens = token_reviews.Reviewed(self._ask, now=monotonic, fresh=KEPT_SECONDS, bad=KEPT_SECONDS)
         self._closing = False
 
     def serve(self, application: web.Application) -> None:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from contracts import trace
 from controllers import confined
 from controllers.clusterstate import reading as clusterstate
-from crds import exits, flags, order, pendingtask, trace
+from crds import exit_reasons, flags, order, pendingtask
 from crds import labels as names
 from kube import lease
 
@@ -111,11 +112,11 @@ ONCE: Mapping[str, Any] = MappingProxyType(
                 confined.DISRUPTED,
                 {
                     "action": "Ignore",
-                    "onExitCodes": {"containerName": CONTAINER, "operator": "In", "values": [exits.DRAINED]},
+                    "onExitCodes": {"containerName": CONTAINER, "operator": "In", "values": [exit_reasons.DRAINED]},
                 },
                 {
                     "action": "FailJob",
-                    "onExitCodes": {"containerName": CONTAINER, "operator": "In", "values": [exits.FAILED]},
+                    "onExitCodes": {"containerName": CONTAINER, "operator": "In", "values": [exit_reasons.FAILED]},
                 },
             ]
         },

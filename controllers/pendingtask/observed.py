@@ -12,12 +12,12 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
+from contracts.api.queue_api import Reason
 from controllers.admission import Refusal
 from controllers.clients import Clients
 from crds import approvals, errors
-from crds.exits import ExitReason
+from crds.exit_reasons import ExitReason
 from crds.pendingtask import Decision, Hints, PlanOutcome, Question
-from crds.waits import Reason
 from kb import api
 
 _EVER = datetime.min.replace(tzinfo=UTC)

@@ -16,8 +16,9 @@ from typing import Any
 
 import orjson
 
+from contracts.api import queue_api
 from controllers.pendingtask.slots import bookings
-from crds import conditions, order, pendingtask, waits
+from crds import conditions, order, pendingtask
 from crds.flags import Flag
 from crds.phases import Phase
 
@@ -38,7 +39,7 @@ class Entry:
     queued      since when it waits for its turn; after a preemption: since it first waited
     held        suspended by its user, by another controller that suspended its Job, or by its namespace's limits
     not_before  postponed until then; 0: not postponed
-    noted       the reason of waiting in its conditions (of `crds.waits`); "" without one
+    noted       the reason of waiting in its conditions (of `contracts.api.queue_api`); "" without one
     analyzing   waits, or will wait, for the analysis of its repository
     undecided   it may still be read, and its route is not known
     waits_for   the uid of the task whose reading of the same content it waits for; "" without one
@@ -267,7 +268,7 @@ def _waits_for(task: pendingtask.PendingTask, phase: Phase) -> str:
 
 def _noted(task: pendingtask.PendingTask) -> str:
     if pendingtask.not_allowed(task.status):
-        return waits.Reason.NOT_ALLOWED.value
+        return queue_api.Reason.NOT_ALLOWED.value
     found = conditions.find(task.status.conditions, "Dispatched")
     return sys.intern(found.reason) if found is not None and found.status is conditions.Status.FALSE else ""
 

@@ -16,7 +16,7 @@ from controllers.pendingtask import job, warm
 from controllers.pendingtask.decision import clip
 from controllers.pendingtask.observed import JobState, JobView, Outcome, PodView
 from crds import approvals
-from crds.exits import ExitReason
+from crds.exit_reasons import ExitReason
 from crds.pendingtask import ABOUT_CHARS, PlanOutcome, Question
 
 Raw = Mapping[str, Any]

@@ -15,10 +15,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from contracts.api import warm_assignment
 from controllers import confined
 from controllers.pendingtask import job
-from crds import handover, pendingtask
 from crds import labels as names
+from crds import pendingtask
 from kube import lease
 
 Raw = Mapping[str, Any]
@@ -149,7 +150,7 @@ _RUN_LABELS = frozenset({job.UID_LABEL, job.TASK_LABEL, job.TASK_NAMESPACE_LABEL
 
 def _pod(template: job.Template, url: str) -> dict[str, Any]:
     pod = job.pod(template, job.shared(template))
-    source = {"audience": handover.AUDIENCE, "expirationSeconds": _TOKEN_SECONDS, "path": "token"}
+    source = {"audience": warm_assignment.AUDIENCE, "expirationSeconds": _TOKEN_SECONDS, "path": "token"}
     identity = {"name": "identity", "projected": {"sources": [{"serviceAccountToken": source}], "defaultMode": 0o440}}
     job.mount(pod, identity, _IDENTITY)
     # The run's token is written here by the pod itself: in memory, and gone with the pod.

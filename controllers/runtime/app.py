@@ -13,6 +13,7 @@ import structlog
 from aiohttp import web
 
 import kube
+from contracts.tokens import keyring, runtoken
 from controllers import health, liveruns, namespaces, queue_http, reconnect, resync, settings
 from controllers.archive import http as history
 from controllers.archive import tickets
@@ -20,7 +21,7 @@ from controllers.clusterstate import http as clusterstate_http
 from controllers.clusterstate import reading as clusterstate
 from controllers.pendingtask.slots import wait_reasons
 from controllers.runtime import clients, handlers, supervisor, watches, wiring
-from crds import errors, keyring, runtoken
+from crds import errors
 from kube import beats
 
 log = structlog.get_logger("operator")

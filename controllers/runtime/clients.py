@@ -16,7 +16,7 @@ import prometheus_client
 import structlog
 
 import kube
-from clients import http
+from clients import http, tls_trust
 from controllers import metrics, settings, tracing
 from controllers.archive import mongo as archives
 from controllers.delegations import store as delegations
@@ -28,7 +28,6 @@ from controllers.sandbox import store as sandbox_store
 from controllers.sources import assignments
 from controllers.sources import mongo as sources
 from controllers.sources.meetings import store as meetings
-from crds import authorities
 from kb import client as kb
 from kube import lease
 from router import client as router
@@ -88,7 +87,7 @@ class Clients:
             self._sources[config.mongodb_database], fence=fence, release=config.release
         )
         self.commands = sandbox_store.Commands(self._sources[config.mongodb_database])
-        trusted = authorities.context()  # shared: loading the CA certificates is the slowest step here
+        trusted = tls_trust.context()  # shared: loading the CA certificates is the slowest step here
         self._kb_http = httpx.AsyncClient(
             transport=router.transport(
                 connections=config.qualify_at_once + 4, verify=trusted, request_class=kube.fenced(fence)

@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import kube
+from contracts.tokens import keyring, runtoken
 from controllers import backpressure, events, namespaces, projects, queue, settings
 from controllers.archive import reconcile as archivist
 from controllers.archive import retention
@@ -40,7 +41,7 @@ from controllers.pendingtask.slots import router_use, scheduler, wait_conditions
 from controllers.runtime import clients
 from controllers.runtime.clients import wall
 from controllers.sandbox import reconcile as sandboxes
-from crds import keyring, runtoken, scope
+from crds import scope
 
 
 class Wiring:

@@ -17,13 +17,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from contracts.api.sandbox import Command
+from contracts.tokens import runtoken
 from controllers import confined
 from controllers.pendingtask import job as runs
-from crds import labels, runtoken
+from crds import labels
 from crds import values as quantities
 from crds.pendingtask import Mode
 from crds.priority import Priority
-from crds.sandbox import Command
 from kube import lease
 
 FETCH, COMMAND, REPORT = "fetch", "command", "report"

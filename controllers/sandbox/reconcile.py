@@ -23,11 +23,12 @@ import structlog
 from pydantic import Field
 
 import kube
+from contracts.api.sandbox import Command
+from contracts.tokens import runtoken
 from controllers.pendingtask import job as runs
 from controllers.sandbox import job, store
-from crds import errors, labels, runtoken
+from crds import errors, labels
 from crds.model import Model
-from crds.sandbox import Command
 from crds.values import ContentRef
 from kube import lease
 

@@ -1,4 +1,4 @@
-"""The records of commands in MongoDB (`crds.sandbox`), as the operator reads and ends them.
+"""The records of commands in MongoDB (`contracts.api.sandbox`), as the operator reads and ends them.
 
 Each change names the state that it expects, so a repeated one changes nothing. `jobMade` is a field of the operator's.
 """
@@ -11,8 +11,8 @@ from typing import Any
 
 import pydantic
 
+from contracts.api.sandbox import COLLECTION, Command, State
 from controllers.sources import mongo
-from crds.sandbox import COLLECTION, Command, State
 
 _OPEN = 200
 """Requested commands that one look reads: far more than run at once."""

@@ -23,7 +23,8 @@ from aiohttp import web
 from prometheus_client import exposition
 
 import kube
-from clients import liveruns
+from clients import liveruns, tls_trust
+from contracts.tokens import runtoken, token_file
 from controllers.sources import (
     assignments,
     gone,
@@ -52,7 +53,7 @@ from controllers.sources.meetings import serving as meeting_serving
 from controllers.sources.meetings import store as meetings
 from controllers.sources.oauth import exchange, tokens, vault
 from controllers.sources.protocols import git, meeting
-from crds import authorities, connection, errors, grants, runtoken
+from crds import connection, errors
 from kb import client as kb
 from router import client as router
 
@@ -136,7 +137,7 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
     health = Health(measured.registry)
     loaded = kube.configuration(config.kubeconfig)
     session = kube.session(loaded, fence=_free)
-    tls = authorities.context()
+    tls = tls_trust.context()
     http = httpx.AsyncClient(verify=tls, timeout=httpx.Timeout(config.kb_timeout, connect=5.0), trust_env=False)
     store = mongo.client(config.mongodb_uri)
     runners = [await _listen(health.application(), config.metrics_host, config.metrics_port)]
@@ -255,7 +256,7 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
         *ci.Ci(found, checks, measured).served,
     ]
     runs = _runs(config)
-    book = grants.Book(Path(config.tokens_file)) if config.tokens_file else None
+    book = token_file.Book(Path(config.tokens_file)) if config.tokens_file else None
     admits = gate.Gate(None if runs is None else runs.verifier, book)
     calls = app.build(served, admits, max_body=config.api_max_body_bytes, body_seconds=config.api_body_seconds)
     runners.append(await _listen(calls, config.api_host, config.api_port))

@@ -17,12 +17,13 @@ from typing import Any
 
 import pydantic
 
+from contracts import mongo_collections
 from controllers.sources.mongo import AFTER, ASCENDING, trouble
 from controllers.sources.state import State, read, stored
-from crds import connection, errors, labels, leftovers
+from crds import connection, errors, labels
 from kb import api
 
-CONNECTIONS, ITEMS = "source_connections", leftovers.SOURCE_ITEMS
+CONNECTIONS, ITEMS = "source_connections", mongo_collections.SOURCE_ITEMS
 GONE = "Gone"
 """State of items that left their source."""
 

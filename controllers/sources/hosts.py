@@ -13,9 +13,9 @@ import socket
 import ssl
 from collections.abc import Callable, Sequence
 
-from clients import http
+from clients import http, tls_trust
 from controllers.sources import port
-from crds import addresses, authorities
+from crds import addresses
 
 Resolve = Callable[[str, int], Sequence[str]]
 """(host, port) -> its addresses; blocks. Raises `OSError`."""
@@ -94,7 +94,7 @@ def trusted(tls: ssl.SSLContext, own: str) -> ssl.SSLContext:
 def own_context(own: str) -> ssl.SSLContext:
     """The trusted authorities and those of `own`, in PEM. Raises `port.Misconfigured`."""
     try:
-        return authorities.context(own)
+        return tls_trust.context(own)
     except (ssl.SSLError, ValueError) as error:
         raise port.Misconfigured(
             "ca.crt of the Secret has no certificates in PEM.",

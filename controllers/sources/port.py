@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
-from crds import connection, errors, facts, mail, pendingtask
+from crds import connection, errors, given_graph, pendingtask
 from crds.access import Access
 from kb import api
+from text import mail
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 Cursor = Mapping[str, Any]
@@ -83,7 +84,7 @@ class Item:
     editable: bool = True
     place: str = ""
     """Where it was found, as `Source.ids` lists it; "": it is never taken for gone."""
-    facts: facts.Facts | None = None
+    facts: given_graph.Facts | None = None
     """What its fields say; where they change, `version` does."""
     access: Access | None = None
     """Who may read it there; where it alone changes, `version` does not. None: the protocol does not ask, and

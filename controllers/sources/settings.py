@@ -76,11 +76,11 @@ class Settings(BaseSettings):
     """Of the Kubernetes API."""
     kb_timeout: Annotated[float, Field(gt=0)] = 60
     run_token_keys: str = ""
-    """Folder with the keys that verify run tokens (`crds.keyring`). Empty: no run may call the API."""
+    """Folder with the keys that verify run tokens (`contracts.tokens.keyring`). Empty: no run may call the API."""
     live_runs_url: str = ""
     """Where the operator says which runs there are. Empty: a token is good until it expires, also after its run."""
     tokens_file: str = ""
-    """File of the bearer tokens that open the API (`crds.grants`). Empty: no token but a run's does."""
+    """File of the bearer tokens that open the API (`contracts.tokens.token_file`). Empty: no token but a run's does."""
     api_host: str = "0.0.0.0"  # noqa: S104  # a pod's Service
     api_port: Annotated[int, Field(ge=1, le=65535)] = 8080
     api_max_body_bytes: Annotated[int, Field(ge=1024, le=64 << 20)] = 4 << 20

@@ -18,7 +18,8 @@ from typing import Any
 
 from rich.console import Console
 
-from crds import API_VERSION, labels, meeting
+from contracts.api import meeting
+from crds import API_VERSION, labels
 from hack import voice, whisper
 from hack.cluster import progress
 from hack.demo import errors, expectation, forward, plugin, settings, watch

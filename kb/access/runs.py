@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crds import priority, runtoken, scope
+from contracts.tokens import runtoken
+from crds import priority, scope
 
 _ROUTES = frozenset(
     {

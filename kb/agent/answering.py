@@ -18,11 +18,12 @@ from typing import Any
 import pydantic
 from pydantic import Field
 
-from crds import provisions, quotations
+from contracts.rules import enforce_lines
 from kb.agent import voice
 from kb.agent.environment import Environment, Error, Result, tokens
 from kb.agent.tree import Chosen, Dropped, Given, NoInputs, Status, Token, TreeData
 from router import client
+from text import quotations
 
 ANSWER, SUMMARY = "kb.agent.answer/v1", "kb.agent.summary/v1"
 _HELD_CHARS = 4000
@@ -30,7 +31,7 @@ _HELD_CHARS = 4000
 _ANSWER_CHARS = 100_000
 _PARTS = (1, 2, 4)
 """Of the passages: all, half and a quarter of what their tokens may be."""
-_SAYING = frozenset({"never-say", "always-say", provisions.ALWAYS_CITE})
+_SAYING = frozenset({"never-say", "always-say", enforce_lines.ALWAYS_CITE})
 NOT_SUMMARIZED = "not summarized"
 """In the hidden environment: a summary failed, and is not tried again."""
 
@@ -262,5 +263,5 @@ class SummarizeTool:
         )
 
 
-def _says(held: provisions.Provisions) -> bool:
+def _says(held: enforce_lines.Provisions) -> bool:
     return any(one.verb in _SAYING for one in held.all)

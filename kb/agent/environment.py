@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from crds import quotations
 from kb import fence, paging
 from kb.agent import places
+from text import quotations
 
 _PLACEHOLDER = re.compile(r"{(\w+)}")
 _TOKEN_BYTES = 4
@@ -72,7 +72,7 @@ class Error:
 
 @dataclass
 class Evidence:
-    """A numbered passage: where it is from, and its texts as `crds.quotations.plain` gives them. `look`: of a page as
+    """A numbered passage: where it is from, and its texts as `text.quotations.plain` gives them. `look`: of a page as
     it is seen, where on it the evidence is; `interpreted`: a vision model said it. `page` is the page that the search
     meant; `paged`: those of the texts whose pages are known, as they were given, with where in them pages begin."""
 
@@ -198,7 +198,7 @@ class Environment:
             waiting = rest
 
     def quotable(self) -> dict[int, set[str]]:
-        """The texts of each number, as `crds.quotations.judge` takes them."""
+        """The texts of each number, as `text.quotations.judge` takes them."""
         return {number: one.texts for number, one in self.evidence.items()}
 
     def _entries(self) -> Iterator[tuple[str, str, dict[str, Any]]]:

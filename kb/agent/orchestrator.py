@@ -26,8 +26,9 @@ from typing import Any, Protocol
 
 import structlog
 
+from contracts.rules import enforce_lines
 from crds import errors as root
-from crds import provisions, quotations, scope
+from crds import scope
 from kb import api, metrics, paging
 from kb.agent import decision, voice
 from kb.agent.environment import Error, Result
@@ -35,6 +36,7 @@ from kb.agent.tree import Dropped, Given, Status, Token, Tool, TreeData
 from kb.retrieve import sufficiency
 from router import client as router_client
 from router.client import asking
+from text import quotations
 
 log = structlog.get_logger(__name__)
 ANSWER = decision.ANSWER
@@ -452,7 +454,7 @@ def citations(tree: TreeData) -> list[api.Citation]:
     ]
 
 
-def _permitted(event: api.AgentEvent, held: provisions.Provisions) -> api.AgentEvent:
+def _permitted(event: api.AgentEvent, held: enforce_lines.Provisions) -> api.AgentEvent:
     """An event without text of the model that a rule forbids to say. Tokens were checked as a whole, and what a
     passage says is no answer."""
 

@@ -14,8 +14,9 @@ from typing import Any, Literal, TypeVar
 import pydantic
 from pydantic import Field
 
+from contracts.rules import enforce_lines
 from crds import errors as root
-from crds import provisions, scope
+from crds import scope
 from kb import api, errors
 from kb.agent import places
 from kb.agent.environment import Error, Result
@@ -26,7 +27,7 @@ from kb.visibility import governs
 
 _Reply = TypeVar("_Reply", bound=pydantic.BaseModel)
 SEARCH = "search"
-"""By which name a rule forbids every look into the knowledge base (`crds.provisions.TOOLS`)."""
+"""By which name a rule forbids every look into the knowledge base (`contracts.rules.enforce_lines.TOOLS`)."""
 _KEPT_BACK = 4
 """Times as many passages are looked at where a rule keeps some back."""
 _MOST = 100
@@ -233,7 +234,7 @@ class RulesTool(Chosen):
                     "title": f"Rule {one.rule_key}",
                     "ruleType": one.rule_type.value,
                     "version": one.version,
-                    "text": provisions.unaddressed(one.rule_content)[:_RULE_CHARS],
+                    "text": enforce_lines.unaddressed(one.rule_content)[:_RULE_CHARS],
                 }
                 for one in tree_data.rules
             ],
@@ -252,12 +253,12 @@ def in_force(rules: Sequence[api.Rule], tree_data: TreeData, most: int, *, revie
     """
     kept = tuple(one for one in rules if governs(one.scope, tree_data.viewer))
     try:
-        held = provisions.Provisions.together(one.rule_content for one in kept)
+        held = enforce_lines.Provisions.together(one.rule_content for one in kept)
     except ValueError as error:
         raise errors.Unconfigured(
             f"a hard rule cannot be enforced: {error}", field="rules", remedy="Fix it with PUT /api/v1/rules."
         ) from error
-    size = sum(len(provisions.unaddressed(one.rule_content)) for one in kept)
+    size = sum(len(enforce_lines.unaddressed(one.rule_content)) for one in kept)
     if size > most:
         raise errors.Unconfigured(
             f"the {len(kept)} hard rules of this scope have {size} characters, at most {most} fit into a prompt",

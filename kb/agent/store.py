@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from crds import leftovers, scope
+from contracts import mongo_collections
+from crds import scope
 from kb import api, errors, identity, mongo
 from kb.agent.tree import Turn
 from kb.erasure import closed
@@ -393,4 +394,4 @@ def _gone(first: int) -> errors.Conflict:
 def _whose(owner: scope.Scope) -> dict[str, Any]:
     """Fields of a row. One of a project names no group, because the project may change it."""
     principals = list(owner.principals) if isinstance(owner, scope.Viewer) else None
-    return {**leftovers.session_owner(owner), "as": None if principals is None else sorted(principals)}
+    return {**mongo_collections.session_owner(owner), "as": None if principals is None else sorted(principals)}

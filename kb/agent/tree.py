@@ -11,9 +11,11 @@ from typing import Any, Protocol
 
 import pydantic
 
-from crds import priority, provisions, quotations, scope
+from contracts.rules import enforce_lines
+from crds import priority, scope
 from kb import api
 from kb.agent.environment import Environment, Error, Result
+from text import quotations
 
 MOST_ERRORS = 5
 """Of the latest errors that a model reads."""
@@ -52,7 +54,7 @@ class TreeData:
     errors: list[str] = field(default_factory=list)
     collection_names: list[str] = field(default_factory=list)
     rules: tuple[api.Rule, ...] = ()
-    held: provisions.Provisions = field(default_factory=provisions.Provisions)
+    held: enforce_lines.Provisions = field(default_factory=enforce_lines.Provisions)
     repository: str = ""
     calls: int = 0
     tokens: int = 0

@@ -11,8 +11,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from dataclasses import dataclass
 from typing import Any
 
+from contracts.rules import enforce_lines
 from crds import errors as root
-from crds import priority, provisions
+from crds import priority
 from kb import errors, fence
 from kb.agent.environment import Environment
 from kb.agent.tree import TreeData
@@ -199,7 +200,7 @@ def messages(name: str, instructions: str, parts: Sequence[str], tree: TreeData)
             {"role": "user", "content": "\n".join(parts)},
         ),
     )
-    spoken = [provisions.unaddressed(one.rule_content) for one in tree.rules]
+    spoken = [enforce_lines.unaddressed(one.rule_content) for one in tree.rules]
     return list(prompt.under(asked, spoken).messages)
 
 

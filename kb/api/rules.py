@@ -7,7 +7,8 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, StringConstraints, field_validator
 
-from crds import provisions, scope
+from contracts.rules import enforce_lines
+from crds import scope
 from kb.api import message
 from kb.api.words import Name, Text
 
@@ -31,7 +32,7 @@ LEARNED = "learned."
 
 
 class RuleDraft(message.Request):
-    """A new version of the rule `ruleKey` of exactly this scope; for lines `enforce: ...` see `crds.provisions`."""
+    """A new version of the rule `ruleKey` of exactly this scope; for lines `enforce: ...` see `contracts.rules`."""
 
     scope: scope.Scope
     rule_key: RuleKey
@@ -43,7 +44,7 @@ class RuleDraft(message.Request):
     @field_validator("rule_content")
     @classmethod
     def _enforceable(cls, text: str) -> str:
-        provisions.of(text)
+        enforce_lines.of(text)
         return text
 
 

@@ -16,8 +16,9 @@ import httpx
 import pydantic
 import stamina
 
-from crds import access, addresses, errors, jsonlines, priority
+from crds import access, addresses, errors, priority
 from kb import api
+from text import json_lines
 
 _Reply = TypeVar("_Reply", bound=pydantic.BaseModel)
 
@@ -176,7 +177,7 @@ class Transport:
 
                 async def found() -> AsyncIterator[str]:
                     with self._translated():
-                        async for line in jsonlines.split(response.aiter_bytes()):
+                        async for line in json_lines.split(response.aiter_bytes()):
                             yield line.decode(errors="replace")
 
                 yield found()

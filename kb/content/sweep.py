@@ -14,7 +14,8 @@ from typing import Protocol
 
 import structlog
 
-from crds import errors, leftovers
+from contracts import mongo_collections
+from crds import errors
 from kb import metrics, mongo
 
 log = structlog.get_logger(__name__)
@@ -95,7 +96,7 @@ class Sweeper:
             if await holder.mentions(key):
                 return True
         with mongo.translated():
-            for collection, places in ((leftovers.MEMORY, _MEMORY), (leftovers.ARCHIVE, _ARCHIVE)):
+            for collection, places in ((mongo_collections.MEMORY, _MEMORY), (mongo_collections.ARCHIVE, _ARCHIVE)):
                 query = {"$or": [{place: key} for place in places]}
                 if await self._database[collection].find_one(query, {"_id": 1}) is not None:
                     return True

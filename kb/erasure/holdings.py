@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from crds import leftovers, scope
+from contracts import mongo_collections
+from crds import scope
 from kb import mongo
 from kb.agent import store as agent
 from kb.aliases import mongo as aliases
@@ -60,10 +61,10 @@ def of(database: mongo.Database) -> Mapping[str, Holding]:
         "observers": Collection(database, observers.COLLECTION, _clients),
         "rules": Collection(database, rules.COLLECTION),
         "procedures": Collection(database, procedures.COLLECTION, _clients),
-        "delegationMetrics": Collection(database, leftovers.METRICS, _without_group),
-        "conversations": Collection(database, leftovers.CHAT),
-        "conversationSummaries": Collection(database, leftovers.CHAT_SUMMARIES),
-        "orchestratorContext": Collection(database, leftovers.CONTEXT),
+        "delegationMetrics": Collection(database, mongo_collections.METRICS, _without_group),
+        "conversations": Collection(database, mongo_collections.CHAT),
+        "conversationSummaries": Collection(database, mongo_collections.CHAT_SUMMARIES),
+        "orchestratorContext": Collection(database, mongo_collections.CONTEXT),
         "agentStreams": Collection(database, agent.STREAMS),
         "agentEvents": Collection(database, agent.EVENTS),
         "agentConversations": Collection(database, agent.CONVERSATIONS),

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from crds import leftovers, scope
+from contracts import mongo_collections
+from crds import scope
 from kb import mongo
 from kb.erasure import closed
 
@@ -31,19 +32,22 @@ class Tasks:
         gone: set[str] = set()
         with mongo.translated():
             # Items that are no tasks yet: what is erased must not become one.
-            await self._database[leftovers.SOURCE_ITEMS].delete_many(chosen(where, _MEMORY))
+            await self._database[mongo_collections.SOURCE_ITEMS].delete_many(chosen(where, _MEMORY))
             await self._meetings(where)
         archived = chosen(where, _ARCHIVE)
         # It is indexed at the archive's own level.
         archived["clientId"] = archived.pop(f"{_ARCHIVE}clientId")
-        for collection, query in ((leftovers.MEMORY, chosen(where, _MEMORY)), (leftovers.ARCHIVE, archived)):
+        for collection, query in (
+            (mongo_collections.MEMORY, chosen(where, _MEMORY)),
+            (mongo_collections.ARCHIVE, archived),
+        ):
             rows = self._database[collection]
             while True:
                 with mongo.translated():
                     uids = [row["_id"] async for row in rows.find(query, {"_id": 1}).limit(_AT_ONCE)]
                     if not uids:
                         break
-                    for name, field in leftovers.OF_RUNS.items():
+                    for name, field in mongo_collections.OF_RUNS.items():
                         if name != collection:
                             await self._database[name].delete_many({field: {"$in": uids}})
                     await rows.delete_many({"_id": {"$in": uids}})
@@ -52,12 +56,12 @@ class Tasks:
 
     async def _meetings(self, where: scope.Scope) -> None:
         """Recordings and transcripts; the meeting itself last. An upload or a Job that still runs then has none."""
-        rows = self._database[leftovers.MEETINGS]
+        rows = self._database[mongo_collections.MEETINGS]
         async for row in rows.find(chosen(where, ""), {"file": 1}):
             if row.get("file") is not None:
-                await self._database[leftovers.RECORDINGS].delete_one({"_id": row["file"]})
-                await self._database[leftovers.RECORDING_CHUNKS].delete_many({"files_id": row["file"]})
-            await self._database[leftovers.TRANSCRIPTS].delete_one({"_id": row["_id"]})
+                await self._database[mongo_collections.RECORDINGS].delete_one({"_id": row["file"]})
+                await self._database[mongo_collections.RECORDING_CHUNKS].delete_many({"files_id": row["file"]})
+            await self._database[mongo_collections.TRANSCRIPTS].delete_one({"_id": row["_id"]})
             await rows.delete_one({"_id": row["_id"]})
 
 

@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterable
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from contracts import trace
+from contracts.tokens import runtoken, token_file
 from crds import access as accesses
-from crds import grants, priority, runtoken, scope, trace
+from crds import priority, scope
 from kb import errors
 from kb.access import audit, rates, runs
 from kb.erasure import closed
@@ -52,7 +54,7 @@ _SEEN = (
     f"{TOOLS}searchHybrid",
 )
 
-Rights = grants.Grant | runs.Pass
+Rights = token_file.Grant | runs.Pass
 
 
 class Gate:
@@ -63,7 +65,7 @@ class Gate:
 
     def __init__(
         self,
-        book: grants.Book | None,
+        book: token_file.Book | None,
         limits: rates.Rates,
         monotonic: Callable[[], float],
         shut: closed.Closed | None = None,

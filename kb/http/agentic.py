@@ -11,10 +11,11 @@ import structlog
 from aiohttp import web
 
 from crds import errors as root
-from crds import jsonlines, priority
+from crds import priority
 from kb import api, errors
 from kb.agent import running, store
 from kb.http import access, body, openapi
+from text import json_lines
 
 log = structlog.get_logger(__name__)
 _LOOK = 0.25
@@ -127,7 +128,7 @@ async def _write(request: web.Request, response: web.StreamResponse, line: str) 
     async with asyncio.timeout(_LONGEST_WRITE):
         if not response.prepared:
             await response.prepare(request)
-        await response.write(jsonlines.line(line))
+        await response.write(json_lines.line(line))
 
 
 def _failure(error: Exception, last: int) -> list[api.AgentEvent]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from crds import browsers
-from crds import problems as shared
+from contracts import browsers
+from contracts import problems as shared
 from kb import metrics
 from kb.access import audit
 from kb.http import access, body, buffers, content, health, knowledge, mcp, openapi, page, problems

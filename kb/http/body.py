@@ -11,8 +11,8 @@ import orjson
 import pydantic
 from aiohttp import web
 
+from contracts import problems as shared
 from crds import priority, scope
-from crds import problems as shared
 from kb import errors
 from kb.http import access, buffers, problems
 

@@ -6,11 +6,12 @@ import pydantic
 from aiohttp import web
 
 from crds import errors as root
-from crds import jsonlines, priority
+from crds import priority
 from kb import api, errors, identity
 from kb.http import access, body, observing, openapi
 from kb.ingest import lanes, observers, pipeline
 from kb.retrieve import search
+from text import json_lines
 
 
 class Writing:
@@ -88,7 +89,7 @@ def _or_background(urgency: priority.Priority | None) -> priority.Priority:
 
 
 def _line(event: api.RetrieveEvent) -> bytes:
-    return jsonlines.line(event.model_dump_json(by_alias=True, exclude_none=True))
+    return json_lines.line(event.model_dump_json(by_alias=True, exclude_none=True))
 
 
 def _json(reply: pydantic.BaseModel, status: int = 200) -> web.Response:

@@ -21,9 +21,9 @@ import yarl
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
+from contracts import problems as shared
 from crds import errors as root
 from crds import priority, scope
-from crds import problems as shared
 from kb import errors, metrics
 from kb.http import access, atomictools, body, openapi, problems, tools
 

@@ -10,7 +10,8 @@ from typing import Any
 import pydantic
 from aiohttp import web
 
-from crds import openapi, priority
+from contracts import openapi
+from crds import priority
 from kb import api
 
 

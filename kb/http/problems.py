@@ -1,4 +1,4 @@
-"""The errors of the knowledge base as answers (`crds.problems`).
+"""The errors of the knowledge base as answers (`contracts.problems`).
 
 400 malformed_json     401 unauthorized     403 forbidden     409 conflict, stale
 422 invalid, unusable_answer, misconfigured, model_rejected     404 not_found     408 too_slow     413 too_large
@@ -15,7 +15,7 @@ import time
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from crds import browsers, problems, trace
+from contracts import browsers, problems, trace
 from crds import errors as root
 from kb import errors, metrics
 

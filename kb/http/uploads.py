@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from aiohttp import web
 
+from contracts.rules import routing
 from crds import errors as crds_errors
-from crds import rulings, scope
+from crds import scope
 from kb import api, errors, identity
 from kb.content import store as content
 from kb.crawl import fetch, frontier
@@ -140,7 +141,7 @@ class Uploads:
         )
 
     async def _sight(
-        self, raw: bytes, owner: scope.Scope, shown: Callable[[str], Sequence[rulings.Facts]]
+        self, raw: bytes, owner: scope.Scope, shown: Callable[[str], Sequence[routing.Facts]]
     ) -> reader.Sight:
         """Whether hard rules let a vision model see what is in a file with some text, about which `shown` is known.
 
@@ -151,7 +152,7 @@ class Uploads:
             steering.check_image(rules, owner, *shown(""))
         return lambda text: steering.permits_looks(rules, owner, *shown(text))
 
-    async def _holder(self, asked: api.AttachmentDraft) -> rulings.Facts:
+    async def _holder(self, asked: api.AttachmentDraft) -> routing.Facts:
         """What is known of the document that a file came with, its text as it is stored."""
         document_id, kind, text = identity.document(asked.scope, asked.attached_to), "", ""
         for one in await self._graph.versions(asked.scope, document_id) if self._graph is not None else ():
@@ -233,7 +234,7 @@ class Uploads:
         )
 
 
-def _facts(request: web.Request, kind: str, text: str = "") -> rulings.Facts:
+def _facts(request: web.Request, kind: str, text: str = "") -> routing.Facts:
     about = request.query
     return enforce.facts(
         kind=about.get("kind", "") or kind,
@@ -244,7 +245,7 @@ def _facts(request: web.Request, kind: str, text: str = "") -> rulings.Facts:
     )
 
 
-def _facts_attached(asked: api.AttachmentDraft, text: str) -> rulings.Facts:
+def _facts_attached(asked: api.AttachmentDraft, text: str) -> routing.Facts:
     source = api.attachment_urn(asked.attached_to, asked.name)
     named = f"{asked.name} (attached to {asked.title})" if asked.title else asked.name
     return enforce.facts(kind=api.ATTACHMENT, source=source, title=named, text=text, files=[asked.name])

@@ -16,8 +16,9 @@ from collections.abc import Callable, Sequence
 import pydantic
 import structlog
 
+from contracts.rules import links
 from crds import errors as root
-from crds import linkrulings, priority, scope
+from crds import priority, scope
 from kb import api, errors, identity, metrics, paging
 from kb.content import store as content
 from kb.crawl import address, fetch, frontier, page
@@ -159,13 +160,13 @@ class Reader:
         """Why a link that patterns do not close is not opened: a rule, a person, the model, in this order."""
         ruled = linking.decide(await self._rules.in_force(request.scope), request.scope, about, url)
         effect = ruled.effect if ruled is not None else None
-        if ruled is not None and effect is linkrulings.Effect.LEAVE:
+        if ruled is not None and effect is links.Effect.LEAVE:
             return api.LinkOutcome.UNSAFE, f"{ruled.rules} leaves it"
         if request.answer is not None:
             return await self._answered(request, url, request.answer)
-        if ruled is not None and effect is linkrulings.Effect.ASK:
+        if ruled is not None and effect is links.Effect.ASK:
             return api.LinkOutcome.UNCLEAR, f"{ruled.rules} asks a person"
-        if verdict is not safety.Verdict.UNCERTAIN or effect is linkrulings.Effect.OPEN:
+        if verdict is not safety.Verdict.UNCERTAIN or effect is links.Effect.OPEN:
             return None
         answer = await self._ask(request.scope, about, url, urgency)
         if answer.decision == "leave":
@@ -239,7 +240,7 @@ class Reader:
             if found is None or found.verdict in (safety.Verdict.BLOCKED, safety.Verdict.UNSAFE):
                 raise fetch.Refused(f"it leads to {asked[:200]}: {found.reason if found else 'no plain web address'}")
             ruled = linking.decide(rules, request.scope, about, asked)
-            if ruled is not None and ruled.effect is linkrulings.Effect.LEAVE:
+            if ruled is not None and ruled.effect is links.Effect.LEAVE:
                 raise fetch.Refused(f"it leads to {asked[:200]}: {ruled.rules} leaves it")
 
         rules = await self._rules.in_force(request.scope)

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from crds import leftovers, scope
+from contracts import mongo_collections
+from crds import scope
 from kb import api, mongo
 
-COLLECTION = leftovers.SESSIONS
+COLLECTION = mongo_collections.SESSIONS
 
 
 class Sessions:
@@ -38,7 +39,7 @@ class Sessions:
 
     async def add(self, draft: api.SessionDraft) -> api.SessionEntry:
         """Remember; an entry of the same id in the same scope stays as it was first written."""
-        now, owner = self._clock(), leftovers.session_owner(draft.scope)
+        now, owner = self._clock(), mongo_collections.session_owner(draft.scope)
         own = draft.id or self._fresh_id()
         document = {
             "_id": own if draft.id is None else ":".join((*owner.values(), own)),
@@ -56,12 +57,12 @@ class Sessions:
                 await self._entries.insert_one(document)
             except mongo.DuplicateKey:
                 document = await self._entries.find_one({"_id": document["_id"]}) or document
-            await self._sweep(leftovers.sessions_of(draft.scope), now)
+            await self._sweep(mongo_collections.sessions_of(draft.scope), now)
         return _entry(document)
 
     async def recent(self, viewer: scope.Scope, *, limit: int) -> list[api.SessionEntry]:
         """What of exactly this client and project, or group, is not over, newest first."""
-        query = {**leftovers.sessions_of(viewer), "expiresAt": {"$gt": self._clock()}}
+        query = {**mongo_collections.sessions_of(viewer), "expiresAt": {"$gt": self._clock()}}
         with mongo.translated():
             await self._index()
             order = [("timestamp", -1), ("_id", -1)]

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from crds import leftovers, scope
+from contracts import mongo_collections
+from crds import scope
 from kb import api, errors, mongo, visibility
 
-COLLECTION = leftovers.MEMORY
+COLLECTION = mongo_collections.MEMORY
 MOST_OF_ONE = 200
 """Tasks of one correlationId that are read."""
 # Keys of a task's structured data; a run that has more to say ingests it as knowledge.

@@ -1,5 +1,5 @@
 "use strict";
-// What of an answer is quoted, as crds/quotations.py and crds/quotemarks.py cut it: a test compares both. A mark inside
+// What of an answer is quoted, as text/quotations.py and text/quotation_marks.py cut it: a test compares both. A mark inside
 // a quotation belongs to the passage that is quoted; only the others name evidence of the answer.
 const NUMBER = /(\d{1,4})(?:(?:\s{0,2}[,;:(|])?\s{0,2}(?:[Pp]ages?|[Pp]{1,2}|[Ss]eiten?|[Ss]tran[ay]|[Ss]tr|[Ss])\.?\s{0,2}\d{1,4}(?:\s?[-–]\s?\d{1,4})?\)?)?/g;
 const ONE = NUMBER.source.replace("(", "(?:");

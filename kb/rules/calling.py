@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from crds import provisions, scope, toolrulings
+from contracts.rules import enforce_lines, tools
+from crds import scope
 from kb import api, errors, visibility
 from kb.rules import enforce
 
@@ -20,7 +21,7 @@ async def permit(kept: enforce.Port, where: scope.Scope, tool: str) -> None:
 async def barred(kept: enforce.Port, where: scope.Scope) -> dict[str, str]:
     """By tool why a rule in force forbids it. Raises `kb.errors.Away`."""
     rules = [one for one in await kept.in_force(where) if visibility.governs(one.scope, where)]
-    return {tool: why for tool in toolrulings.TOOLS if (why := refusal(rules, tool))}
+    return {tool: why for tool in tools.TOOLS if (why := refusal(rules, tool))}
 
 
 def refusal(rules: Iterable[api.Rule], tool: str) -> str:
@@ -28,7 +29,7 @@ def refusal(rules: Iterable[api.Rule], tool: str) -> str:
     for one in rules:
         named = f"the hard rule {one.rule_key!r} (version {one.version})"
         try:
-            forbidden = tool in provisions.barred(one.rule_content)
+            forbidden = tool in enforce_lines.barred(one.rule_content)
         except ValueError:
             return f"{named} cannot be enforced"
         if forbidden:

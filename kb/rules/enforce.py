@@ -15,9 +15,10 @@ from email import errors as mail_errors
 from email import parser, utils
 from typing import Protocol
 
-from crds import provisions, rulings, scope
+from contracts.rules import enforce_lines, routing
+from contracts.rules.extraction import Steer
+from crds import scope
 from crds.pendingtask import Decision
-from crds.steering import Steer
 from kb import api, identity, visibility
 from kb.rules import steering
 
@@ -58,7 +59,7 @@ class Met:
     """The lines whose conditions a document meets, and the rules that cannot be read, with the reason."""
 
     ordered: bool = False
-    lines: tuple[tuple[api.Rule, rulings.Ruling], ...] = ()
+    lines: tuple[tuple[api.Rule, routing.Ruling], ...] = ()
     broken: tuple[tuple[api.Rule, str], ...] = field(default=())
     told: tuple[str, ...] = ()
     """The rules of type CUSTOM in words, for the model that judges: the widest first, whole, TOLD_CHARS in all."""
@@ -71,7 +72,7 @@ class Met:
     @property
     def unindexed(self) -> list[api.RuleActed]:
         """The rules for which the document is not stored; it is stored when there is none."""
-        return [_acted(rule, line.effect) for rule, line in self.lines if line.verb == rulings.NEVER_INDEX]
+        return [_acted(rule, line.effect) for rule, line in self.lines if line.verb == routing.NEVER_INDEX]
 
     def settle(self, hints: api.Hints) -> tuple[api.Hints, list[api.RuleActed]]:
         """The hints with the last word of the rules, and the rules that had it. Without any, the hints as they are."""
@@ -82,11 +83,11 @@ class Met:
             failure = f"A hard rule cannot be enforced: {which}"[:1000]
             acted = [_acted(one, "cannot be enforced") for one, _ in self.broken]
             return _decided(hints, Decision.FAIL, failure=failure), [*acted, *untold]
-        routed = [(rule, line) for rule, line in self.lines if line.verb == rulings.ROUTE]
+        routed = [(rule, line) for rule, line in self.lines if line.verb == routing.ROUTE]
         named = {line.decision for _, line in routed}
         decision = next((one for one in _CAREFUL if one in named), None)
         deciding = [(rule, line) for rule, line in routed if line.decision is decision]
-        first = [(rule, line) for rule, line in self.lines if line.verb == rulings.ASK_FIRST]
+        first = [(rule, line) for rule, line in self.lines if line.verb == routing.ASK_FIRST]
         if first and self._executes(decision, hints):
             decision, deciding = Decision.ASK, first
         elif first and decision is Decision.ASK:
@@ -114,7 +115,7 @@ class Met:
 def meeting(rules: Iterable[api.Rule], request: api.IngestRequest, text: str) -> Met:
     """What those rules say about a document that hold in its scope. Time grows with its text and the conditions."""
     about = _facts(request, text)
-    lines: list[tuple[api.Rule, rulings.Ruling]] = []
+    lines: list[tuple[api.Rule, routing.Ruling]] = []
     broken: list[tuple[api.Rule, str]] = []
     told: list[str] = []
     untold: list[api.Rule] = []
@@ -123,13 +124,13 @@ def meeting(rules: Iterable[api.Rule], request: api.IngestRequest, text: str) ->
         if not visibility.governs(rule.scope, request.scope):
             continue
         try:
-            found = provisions.routing(rule.rule_content)
-            steers += steering.met(rule, about, provisions.steered(rule.rule_content))
+            found = enforce_lines.routing_lines(rule.rule_content)
+            steers += steering.met(rule, about, enforce_lines.steered(rule.rule_content))
         except ValueError as error:
             broken.append((rule, str(error)))
             continue
         lines += [(rule, line) for line in found if about.meet(line.when)]
-        words = provisions.spoken(rule.rule_content) if rule.rule_type is api.RuleType.CUSTOM else ""
+        words = enforce_lines.spoken(rule.rule_content) if rule.rule_type is api.RuleType.CUSTOM else ""
         if words and sum(map(len, told)) + len(words) <= TOLD_CHARS:
             told.append(words)
         elif words:
@@ -143,15 +144,15 @@ def in_force(rules: Iterable[api.Rule]) -> str:
     return identity.digest(json.dumps(listed)) if listed else ""
 
 
-def _facts(request: api.IngestRequest, text: str) -> rulings.Facts:
+def _facts(request: api.IngestRequest, text: str) -> routing.Facts:
     files = request.attachments or ()
     return facts(kind=request.kind, source=request.source_urn, title=request.title, text=text, files=files)
 
 
-def facts(*, kind: str, source: str, title: str, text: str, files: Collection[str]) -> rulings.Facts:
+def facts(*, kind: str, source: str, title: str, text: str, files: Collection[str]) -> routing.Facts:
     """What rules look at of a document as it was sent; a mail's text says who sent it."""
     known = senders(text) if kind.casefold() in _MAILS else ()
-    return rulings.Facts.of(kind=kind, source=source, title=title, text=text, senders=known, files=files)
+    return routing.Facts.of(kind=kind, source=source, title=title, text=text, senders=known, files=files)
 
 
 def senders(mail: str) -> Sequence[str]:

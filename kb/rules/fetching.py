@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from crds import provisions, scope
+from contracts.rules import enforce_lines
+from crds import scope
 from kb import api, visibility
 from kb.crawl import fetch
 from kb.rules import enforce
@@ -31,7 +32,7 @@ def refusal(rules: Iterable[api.Rule], url: str) -> str:
         return ""  # the fetcher says what is wrong with it
     for one in rules:
         try:
-            forbidden = provisions.unfetched(one.rule_content, host)
+            forbidden = enforce_lines.unfetched(one.rule_content, host)
         except ValueError as error:
             return f"the hard rule {one.rule_key!r} (version {one.version}) cannot be enforced: {error}"
         if forbidden:

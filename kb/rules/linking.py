@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from email import utils
 from urllib.parse import urlsplit
 
-from crds import linkrulings, provisions, rulings, scope
+from contracts.rules import enforce_lines, links, routing
+from crds import scope
 from kb import api, visibility
 
-_CAREFUL = tuple(linkrulings.Effect)
+_CAREFUL = tuple(links.Effect)
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
     """The effect, and the rules that have it, as the beginning of a sentence."""
 
-    effect: linkrulings.Effect
+    effect: links.Effect
     rules: str
 
 
@@ -26,7 +27,7 @@ def decide(rules: Iterable[api.Rule], where: scope.Scope, about: api.LinkSource,
 
     A rule that cannot be read leaves the link: `kb.rules.fetching` would not open it either.
     """
-    facts = rulings.Facts.of(
+    facts = routing.Facts.of(
         kind=about.source_kind,
         source=about.source_urn,
         title=about.subject,
@@ -34,15 +35,15 @@ def decide(rules: Iterable[api.Rule], where: scope.Scope, about: api.LinkSource,
         senders=[address for _, address in utils.getaddresses([about.sender]) if address],
         host=urlsplit(url).hostname or "",
     )
-    found: dict[linkrulings.Effect, list[str]] = {}
+    found: dict[links.Effect, list[str]] = {}
     for rule in rules:
         if not visibility.governs(rule.scope, where):
             continue
         named = f"the hard rule {rule.rule_key!r} (version {rule.version})"
         try:
-            lines = provisions.linked(rule.rule_content)
+            lines = enforce_lines.linked(rule.rule_content)
         except ValueError as error:
-            return Decided(linkrulings.Effect.LEAVE, f"{named} cannot be enforced: {error}"[:1000])
+            return Decided(links.Effect.LEAVE, f"{named} cannot be enforced: {error}"[:1000])
         for effect in {line.effect for line in lines if facts.meet(line.when)}:
             found.setdefault(effect, []).append(named)
     return next((Decided(one, " and ".join(found[one][:3])) for one in _CAREFUL if one in found), None)

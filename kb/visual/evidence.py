@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from crds import quotations
 from kb import words
 from kb.files import pages
 from kb.visual import model
+from text import quotations
 
 UNIT = 10_000
 _MOST = 60

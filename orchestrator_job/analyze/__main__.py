@@ -18,7 +18,8 @@ import structlog
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from crds import authorities, scope
+from clients import tls_trust
+from crds import scope
 from kb import client as kb_client
 from orchestrator_job import termination
 from orchestrator_job.analyze import clone, layout, report
@@ -105,7 +106,7 @@ def _clone(config: Cloning) -> int:
 async def _report(config: Reporting) -> int:
     owner = scope.Scope(client_id=config.client, project_id=config.project, group_id=config.group)
     timeout = httpx.Timeout(600.0, connect=5.0)
-    async with httpx.AsyncClient(verify=authorities.context(), timeout=timeout, trust_env=False) as http:
+    async with httpx.AsyncClient(verify=tls_trust.context(), timeout=timeout, trust_env=False) as http:
         kb = kb_client.Client(config.kb_url, http, kb_client.token_file(config.token_file), attempts=1)
         made = report.Report(kb, layout.Work(config.work), owner, config.seconds)
         if config.query_id:

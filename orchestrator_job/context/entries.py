@@ -19,12 +19,12 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from crds import leftovers
+from contracts import mongo_collections
 from orchestrator_job import fence, ledger, memory, mongo
 from orchestrator_job.context import retention
 from orchestrator_job.context.retention import Level
 
-COLLECTION = leftovers.CONTEXT
+COLLECTION = mongo_collections.CONTEXT
 
 
 class Entry(BaseModel):

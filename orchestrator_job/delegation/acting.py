@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
 import crds.errors
-from crds import pendingtask, provisions
+from contracts.rules import enforce_lines
+from crds import pendingtask
 from orchestrator_job import errors, ledger, outcome, patience
 from orchestrator_job.delegation import provenance, repeats
 from orchestrator_job.delegation.tools import port
@@ -78,7 +79,7 @@ async def call(
     *,
     agent: str,
     known: provenance.Known,
-    held: provisions.Provisions,
+    held: enforce_lines.Provisions,
     book: ledger.Ledger,
     insistence: patience.Patience,
     taken_over: str = "",
@@ -131,7 +132,7 @@ async def _act(
     *,
     agent: str,
     known: provenance.Known,
-    held: provisions.Provisions,
+    held: enforce_lines.Provisions,
     book: ledger.Ledger,
     insistence: patience.Patience,
     taken_over: str,

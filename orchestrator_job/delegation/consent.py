@@ -7,7 +7,7 @@ other delegations want (docs/decisions/0136).
 
 from __future__ import annotations
 
-from crds import approvals, exits, pendingtask
+from crds import approvals, exit_reasons, pendingtask
 from orchestrator_job import answer, artifacts, ending, errors, fence, ledger, mongo, results, termination
 from orchestrator_job.delegation import acting, progress
 from orchestrator_job.delegation.models import DelegationStatus
@@ -69,7 +69,7 @@ class Consent:
             details_ref=await self._store.put(request.shown, state["round"]) if long else "",
         )
         about = ledger.about(request.step, request.ordinal)
-        body = await self._account.body(state, exits.ExitReason.NEEDS_APPROVAL, summary, [], _NONE)
+        body = await self._account.body(state, exit_reasons.ExitReason.NEEDS_APPROVAL, summary, [], _NONE)
         await self._book.settle(
             f"{request.step}.{request.ordinal}.proposal",
             self._guard.attempt,

@@ -15,7 +15,8 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from crds import leftovers, scope
+from contracts import mongo_collections
+from crds import scope
 from orchestrator_job import fence, mongo
 from orchestrator_job.delegation import models, progress
 from orchestrator_job.delegation.models import DelegationStatus
@@ -89,8 +90,8 @@ class Metrics:
             "expiresAt": now + LIFE,
         }
         await self._guard.keep(
-            lambda: self._database.update(leftovers.METRICS, own, {"$set": document}, upsert=True),
-            lambda: self._database.delete(leftovers.METRICS, own),
+            lambda: self._database.update(mongo_collections.METRICS, own, {"$set": document}, upsert=True),
+            lambda: self._database.delete(mongo_collections.METRICS, own),
         )
         _log.info(
             "delegation ended",
@@ -104,4 +105,4 @@ class Metrics:
 
 async def expire(database: mongo.Database, now: datetime) -> int:
     """Delete the expired ones; returns their number."""
-    return await database.delete(leftovers.METRICS, {"expiresAt": {"$lt": now}})
+    return await database.delete(mongo_collections.METRICS, {"expiresAt": {"$lt": now}})

@@ -13,7 +13,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
-from crds import provisions, scope
+from contracts.rules import enforce_lines
+from crds import scope
 from orchestrator_job.delegation import models, progress, registry
 from router.client import reading, schema
 
@@ -22,7 +23,7 @@ MOST = 10
 WORDS = 4000
 """Most characters of what one delegation is to do."""
 _Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=WORDS)]
-_FREE = provisions.Provisions()
+_FREE = enforce_lines.Provisions()
 
 
 class _Model(BaseModel):
@@ -71,14 +72,14 @@ def wire(agents: Sequence[registry.Agent]) -> schema.Wire:
 
 
 def parse(
-    text: str, agents: Sequence[registry.Agent], held: provisions.Provisions = _FREE
+    text: str, agents: Sequence[registry.Agent], held: enforce_lines.Provisions = _FREE
 ) -> tuple[models.DomainType, tuple[Draft, ...]]:
     """Domain and delegations in a model's text; see `judged`. Raises Unusable."""
     return judged(reading.read(text, Answer).value, agents, held)
 
 
 def judged(
-    answer: Answer, agents: Sequence[registry.Agent], held: provisions.Provisions = _FREE
+    answer: Answer, agents: Sequence[registry.Agent], held: enforce_lines.Provisions = _FREE
 ) -> tuple[models.DomainType, tuple[Draft, ...]]:
     """Domain and delegations. Raises Unusable for agents that are not there, for dependencies that cannot be met, and
     for words that a rule forbids."""

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from crds import provisions
+from contracts.rules import enforce_lines
 from orchestrator_job import memory
 from orchestrator_job.delegation import details, moments, orders, threads, words
 from orchestrator_job.delegation.tools import port
@@ -212,7 +212,7 @@ def rule(
     tool: port.Acting,
     aims: Mapping[str, str],
     known: Known,
-    held: provisions.Provisions,
+    held: enforce_lines.Provisions,
     wanted: port.Wanted | None = None,
 ) -> Ruling:
     """Whether the call may be carried out without a person. `wanted`: what it does besides its aims; None: of a tool

@@ -17,7 +17,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from crds import errors, provisions
+from contracts.rules import enforce_lines
+from crds import errors
 from crds.priority import Priority
 from orchestrator_job.delegation import models
 
@@ -27,7 +28,7 @@ VERSION = "v1"
 """Of all prompts of agents: a change of wording is a new file."""
 DELEGATE = "delegate"
 
-KNOWN_TOOLS = provisions.AGENT_TOOLS
+KNOWN_TOOLS = enforce_lines.AGENT_TOOLS
 """The tools of `orchestrator_job.delegation.tools`, and `delegate`, which the executor has itself."""
 
 _SEARCHING = frozenset(
@@ -82,13 +83,13 @@ class Registry:
                 return one
         raise KeyError(name)
 
-    def visible(self, held: provisions.Provisions) -> Registry:
+    def visible(self, held: enforce_lines.Provisions) -> Registry:
         """The same without the tools that rules forbid; a specialist that has none left is left out."""
         kept = (_without(one, held) for one in self.specialists)
         return Registry(tuple(one for one in kept if one.capability.tool_names), _without(self.legacy, held))
 
 
-def permitted(tools: Iterable[str], held: provisions.Provisions) -> tuple[str, ...]:
+def permitted(tools: Iterable[str], held: enforce_lines.Provisions) -> tuple[str, ...]:
     """The tools that no rule forbids."""
     return tuple(
         name for name in tools if held.permits_tool(name) and (name not in _SEARCHING or held.permits_tool("search"))
@@ -157,7 +158,7 @@ def _agent(name: str, row: object, prompts: Mapping[str, str]) -> Agent:
     return Agent(capability, given.tier, prompt, given.priority, given.model_calls, given.context_tokens)
 
 
-def _without(agent: Agent, held: provisions.Provisions) -> Agent:
+def _without(agent: Agent, held: enforce_lines.Provisions) -> Agent:
     tools = permitted(agent.capability.tool_names, held)
     if tools == agent.capability.tool_names:
         return agent

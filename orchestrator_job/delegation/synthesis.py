@@ -22,7 +22,7 @@ from importlib import resources
 import structlog
 from pydantic import JsonValue
 
-from crds import priority, quotations
+from crds import priority
 from kb import api
 from kb import client as kb_client
 from orchestrator_job import (
@@ -48,6 +48,7 @@ from orchestrator_job.delegation.planning import Way
 from orchestrator_job.state import State
 from router import client as router_client
 from router.client import reading
+from text import quotations
 
 _log = structlog.get_logger("orchestrator_job.delegation.synthesis")
 

@@ -1,6 +1,6 @@
 """The mails that a text is, as far as their Message-IDs matter: which of them an answer may name. Pure.
 
-A mail is read with its heading, a line each (`crds.mail`): From, Message-ID, In-Reply-To, References. Only a heading at
+A mail is read with its heading, a line each (`text.mail`): From, Message-ID, In-Reply-To, References. Only a heading at
 the beginning of a text counts, behind its title: what stands in the middle was written by the sender.
 """
 

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence, Set
 
-from crds import provisions
+from contracts.rules import enforce_lines
 
 _LIMITS = re.compile(r"""[\s<>()\[\]{}"|,;«»“”„‹›，；、。]+""")  # noqa: RUF001
 _AROUND = ".:!?*_~…·•-–—=&'`‚‘’"  # noqa: RUF001
@@ -103,9 +103,9 @@ def forms(word: str) -> frozenset[str]:
     found = _URL.match(word)
     if found is None:
         if _HOST.match(word):
-            forms.add(provisions.hostname(word))
+            forms.add(enforce_lines.hostname(word))
         return frozenset(forms)
-    host = provisions.hostname(found["host"])
+    host = enforce_lines.hostname(found["host"])
     forms |= {found["host"], host, word.partition("://")[2]}
     if found["port"]:
         forms.add(host + found["port"])

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
 from pydantic.alias_generators import to_camel
 
-from crds import provisions
+from contracts.rules import enforce_lines
 from orchestrator_job import excerpt, pack, prompt, standing
 from orchestrator_job.delegation import briefs, plans, registry
 from orchestrator_job.legacy import paths
@@ -28,7 +28,7 @@ DESIGN, GOALS, STEPS = "design", "goals", "plan_steps"
 """Names of the prompts; the tag of one is `[prompt:job.NAME/v1]`."""
 _TOKEN_BYTES = 4
 _LEAST = 400
-_FREE = provisions.Provisions()
+_FREE = enforce_lines.Provisions()
 
 
 def _text(most: int) -> Any:
@@ -82,12 +82,12 @@ def load(value: Any) -> tuple[Goal, ...]:
     return _STORED.validate_python(value)
 
 
-def designed(made: Design, held: provisions.Provisions = _FREE) -> str:
+def designed(made: Design, held: enforce_lines.Provisions = _FREE) -> str:
     """The design. Raises `reading.Unusable` where a rule forbids its words."""
     return _permitted(made.design, held)
 
 
-def ordered(made: Goals, held: provisions.Provisions = _FREE) -> tuple[Goal, ...]:
+def ordered(made: Goals, held: enforce_lines.Provisions = _FREE) -> tuple[Goal, ...]:
     """The goals. Raises `reading.Unusable` for one that depends on itself or a later one, and for forbidden words."""
     for number, one in enumerate(made.goals, start=1):
         if any(not 1 <= each < number for each in one.depends_on):
@@ -100,7 +100,7 @@ def ordered(made: Goals, held: provisions.Provisions = _FREE) -> tuple[Goal, ...
 
 
 def stepped(
-    answer: plans.Answer, agents: Sequence[registry.Agent], held: provisions.Provisions = _FREE
+    answer: plans.Answer, agents: Sequence[registry.Agent], held: enforce_lines.Provisions = _FREE
 ) -> tuple[plans.Draft, ...]:
     """The steps in the order in which they are done. Raises `reading.Unusable`."""
     _, drafts = plans.judged(answer, agents, held)
@@ -159,7 +159,7 @@ def messages(
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 
-def _permitted(text: str, held: provisions.Provisions) -> str:
+def _permitted(text: str, held: enforce_lines.Provisions) -> str:
     if (objection := held.objection(text, cites=True, final=False)) is not None:
         raise reading.Unusable(objection)
     return text

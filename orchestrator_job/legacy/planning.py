@@ -13,7 +13,8 @@ from typing import TypeVar
 
 import structlog
 
-from crds import priority, provisions
+from contracts.rules import enforce_lines
+from crds import priority
 from orchestrator_job import artifacts, errors, excerpt, memory, pack, prompt, question, standing
 from orchestrator_job.context import entries, retention, summarizer
 from orchestrator_job.context.retention import Level
@@ -76,7 +77,7 @@ class _Asking:
         name: str,
         state: State,
         shape: type[S],
-        judge: Callable[[S, provisions.Provisions], T],
+        judge: Callable[[S, enforce_lines.Provisions], T],
         blocks: Mapping[str, str],
         agents: tuple[registry.Agent, ...] = (),
     ) -> T:

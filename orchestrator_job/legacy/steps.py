@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from crds import exits
+from crds import exit_reasons
 from orchestrator_job import account, artifacts
 from orchestrator_job.context import entries, reading, retention
 from orchestrator_job.context.retention import Level
@@ -53,7 +53,7 @@ class Evaluate:
         left = paths.open_steps(state)
         dropped = {one: progress.entry(DelegationStatus.FAILED, _planned_agent(state, one)) for one in left if failed}
         over = ""
-        if output.structured_data.get("stopped") == exits.ExitReason.BUDGET_EXHAUSTED.value:
+        if output.structured_data.get("stopped") == exit_reasons.ExitReason.BUDGET_EXHAUSTED.value:
             over = "; ".join(map(str, output.structured_data.get("issues") or ())) or "The budget is used up."  # type: ignore[arg-type]
         changed: dict[str, Any] = {"over": over}
         if here.count:

@@ -18,7 +18,9 @@ import structlog
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from crds import authorities, errors, meeting
+from clients import tls_trust
+from contracts.api import meeting
+from crds import errors
 from orchestrator_job.transcribe import calls, engine
 from orchestrator_job.transcribe.errors import Unusable
 
@@ -64,7 +66,7 @@ def main() -> int:
             print(f"transcribe: setting {_PREFIX}{name}: {one['msg']}", file=sys.stderr)  # noqa: T201
         return 2
     timeout = httpx.Timeout(60.0, connect=5.0)
-    with httpx.Client(verify=authorities.context(), timeout=timeout, trust_env=False) as http:
+    with httpx.Client(verify=tls_trust.context(), timeout=timeout, trust_env=False) as http:
         way = calls.Calls(config.url, config.meeting, config.token_file, http, patience=config.patience)
         try:
             try:

@@ -14,7 +14,8 @@ from typing import TypeVar
 
 import httpx
 
-from crds import addresses, errors, meeting
+from contracts.api import meeting
+from crds import addresses, errors
 
 T = TypeVar("T")
 PAUSE = 2.0

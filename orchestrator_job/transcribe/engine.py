@@ -11,7 +11,7 @@ from pathlib import Path
 
 import structlog
 
-from crds import meeting
+from contracts.api import meeting
 from orchestrator_job.transcribe import sound, voice
 from orchestrator_job.transcribe.errors import Unusable
 

@@ -37,11 +37,12 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel, FiniteFloat, TypeAdapter, ValidationError
 
-from crds import addresses, errors, jsonlines, priority
+from crds import addresses, errors, priority
 from router import announcement, keepalive
 from router.backends import verdict
 from router.client import choosing, endless, reading, schema, vectors
 from router.status import Status
+from text import json_lines
 
 if TYPE_CHECKING:
     import aiohttp
@@ -300,7 +301,7 @@ class Client:
         begun, thought, long = "", False, False
         most = body.get("options", {}).get("num_predict")
         async with self._post("/api/chat", model, priority, body) as response:
-            async for line in jsonlines.split(response.aiter_bytes()):
+            async for line in json_lines.split(response.aiter_bytes()):
                 record = _record(line, model)
                 message = record.get("message") or {}
                 if not isinstance(message, dict):

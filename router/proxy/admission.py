@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from crds import browsers
+from contracts import browsers
 from router import auth, catalogue, metrics, priority
 from router.backends import book
 from router.effects import Reason

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import orjson
 
-from crds import browsers
+from contracts import browsers
 from router import affinity, auth, catalogue, metrics, priority, report
 from router.aliases import NONE, Aliases
 from router.backends import book

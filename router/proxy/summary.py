@@ -16,7 +16,7 @@ from router.proxy import counts
 from router.proxy.paths import EMBEDDING
 
 if TYPE_CHECKING:
-    from crds import spans
+    from contracts import otel_spans
 
 _BYTES_PER_TOKEN = 4
 _EVENTS = frozenset({"/v1/responses", "/v1/messages"})
@@ -29,7 +29,7 @@ OK, ERROR, BROKEN, REFUSED, HANGUP = "ok", "error", "broken", "refused", "hangup
 class Spans:
     """The span of a request and those of its waits and attempts, as they follow each other."""
 
-    def __init__(self, telemetry: spans.Telemetry, name: str, attributes: Mapping[str, str], parent: str) -> None:
+    def __init__(self, telemetry: otel_spans.Telemetry, name: str, attributes: Mapping[str, str], parent: str) -> None:
         self._telemetry = telemetry
         self._whole = telemetry.open(name, attributes, parent=parent, kind="SERVER")
         self.wait()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from crds.browsers import Hosts
+from contracts.browsers import Hosts
 from router import settings
 from tests.chart import policies, rendering
 from tests.chart.arrows import STRANGER, VISITOR, end

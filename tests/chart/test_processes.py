@@ -12,9 +12,9 @@ import pytest
 from pydantic.alias_generators import to_snake
 from pydantic_settings import BaseSettings
 
+from contracts.api import history
 from controllers import admission
 from controllers.pendingtask import job
-from crds import history
 from orchestrator_job.delegation.tools import settings as run_tools
 from tests.chart import rendering
 from tests.chart.rendering import CHART, Chart, Manifest

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from crds import keyring, runtoken
+from contracts.tokens import keyring, runtoken
 from tests.chart import cluster as clusters
 from tests.chart import rendering
 from tests.chart.cluster import Cluster

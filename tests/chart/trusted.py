@@ -15,7 +15,7 @@ from contextlib import suppress
 import httpx
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-from crds import authorities
+from clients import tls_trust
 from kb import mongo
 from kb.graph.arango import connection as arango
 from kb.vectors.weaviate import connection as weaviate
@@ -66,7 +66,7 @@ async def router_at_a_backend(port: int) -> None:
 
 
 async def operator_at_a_backend_and_knowledge_base_at_tika(port: int) -> None:
-    async with httpx.AsyncClient(verify=authorities.context(), trust_env=False, timeout=PATIENCE) as http:
+    async with httpx.AsyncClient(verify=tls_trust.context(), trust_env=False, timeout=PATIENCE) as http:
         await http.get(f"https://localhost:{port}/")
 
 

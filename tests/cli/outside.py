@@ -19,7 +19,8 @@ from urllib.parse import parse_qsl
 import httpx
 from aiohttp import web
 
-from crds import browsers, history
+from contracts import browsers
+from contracts.api import history
 from kb import api
 from tests import httpserver, waiting
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from cli import __main__ as main
-from crds import GROUP, VERSION, history
+from contracts.api import history
+from crds import GROUP, VERSION
 from hack.cluster import certificates
 from tests import endpoints, waiting
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from contracts.api.queue_api import Reason
 from controllers.sources import state
-from crds import connection, exits, gpubackend, pendingtask, phases
+from crds import connection, exit_reasons, gpubackend, pendingtask, phases
 from crds.phases import Phase
-from crds.waits import Reason
 from hack.cluster import binaries, progress
 from tests.cli import site
 
@@ -59,7 +59,7 @@ def tasks(place: site.Site, name: str) -> None:
     }
     said = {phase: max(Reason, key=len).value for phase in Phase}
     said[Phase.DISPATCHED_GPU] = "ImagePullBackOff"
-    said[Phase.USER_TASK] = max(exits.ExitReason, key=len).value
+    said[Phase.USER_TASK] = max(exit_reasons.ExitReason, key=len).value
     for number, phase in enumerate(Phase):
         status: dict[str, Any] = {
             "phase": phase.value,

@@ -10,10 +10,11 @@ import pytest
 from cli import attached, document, errors
 from controllers.memory import document as memory
 from controllers.pendingtask.effects import ingest
-from crds import mail, pendingtask
+from crds import pendingtask
 from crds.pendingtask import Mode, Type
 from crds.values import ContentRef
 from kb import settings as kb_settings
+from text import mail
 
 ROOT = Path(__file__).resolve().parents[2]
 MAIL = b"""From: =?utf-8?q?Jan_Dvo=C5=99=C3=A1k?= <jan@example.com>

@@ -16,7 +16,7 @@ from cli import __main__ as main
 from cli import output, reading
 from cli.knowledge import __main__ as knowledge
 from cli.views import queue, story, waiting
-from crds import waits
+from contracts.api import queue_api
 from tests.cli import objects
 from tests.cli.test_views import answer, read, told
 
@@ -135,7 +135,9 @@ def test_flags_of_the_page_are_flags_of_some_command() -> None:
 
 
 def test_the_queues_of_the_page_are_what_the_command_draws() -> None:
-    fresh = told("disk-a4197613", waits.Reason.USERS_ACTIVE, position=1, clientId="greenhouse", since=objects.at(-3))
+    fresh = told(
+        "disk-a4197613", queue_api.Reason.USERS_ACTIVE, position=1, clientId="greenhouse", since=objects.at(-3)
+    )
     said = answer(fresh, slots={"total": 2, "free": 1}, background={"pending": 1, "oldest": objects.at(-3)})
     plants = {"phase": "Orchestrating", "dispatch": {"backend": "jervis-ollama-gpu"}}
     later = {"phase": "Scheduled", "scheduledFor": objects.at(43 * 86400 + 60)}
@@ -150,10 +152,12 @@ def test_the_queues_of_the_page_are_what_the_command_draws() -> None:
     drawn = output.plain(queue.draw(tasks, objects.NOW, namespaces=False, reported=said))
     assert f"$ kubectl jervis queue --all\n{drawn}{waiting.summary(said, objects.NOW)}\n" in PAGE
 
-    no_slot = waits.Reason.NO_FREE_SLOT
+    no_slot = queue_api.Reason.NO_FREE_SLOT
     first = told("mail-31", no_slot, position=1, since=objects.at(-250))
     second = told("mail-32", no_slot, position=3, before=2, beforeOwn=["mail-31"], since=objects.at(-240))
-    third = told("wiki-9", waits.Reason.POSTPONED, clientId="globex", since=objects.at(-95), notBefore=objects.at(42))
+    third = told(
+        "wiki-9", queue_api.Reason.POSTPONED, clientId="globex", since=objects.at(-95), notBefore=objects.at(42)
+    )
     said = answer(first, second, third, background={"pending": 3, "oldest": objects.at(-250)})
     drawn = output.plain(waiting.lines(said, objects.NOW))
     assert f"$ kubectl jervis queue\n{drawn}{waiting.summary(said, objects.NOW)}\n" in PAGE

@@ -10,8 +10,8 @@ import pytest
 
 from cli import output
 from cli.views import result, story, trace
+from contracts.api.history import Trace
 from crds import pendingtask
-from crds.history import Trace
 from tests.cli import objects
 
 STEPS: list[dict[str, Any]] = [

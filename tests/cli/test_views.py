@@ -10,8 +10,9 @@ from rich import console
 
 from cli import errors, moment, output, reading
 from cli.views import backends, history, queue, result, story, waiting
-from crds import gpubackend, pendingtask, waits
-from crds import history as crds_history
+from contracts.api import history as crds_history
+from contracts.api import queue_api
+from crds import gpubackend, pendingtask
 from tests.cli import objects
 
 
@@ -39,14 +40,14 @@ def test_the_queue() -> None:
     assert lines(queue.draw([], objects.NOW, namespaces=False)) == ["No tasks are waiting."]
 
 
-def told(name: str, reason: waits.Reason, **more: Any) -> waits.Waiting:
+def told(name: str, reason: queue_api.Reason, **more: Any) -> queue_api.Waiting:
     known = {"uid": f"uid-{name}", "name": name, "clientId": "acme", "mode": "Background", "phase": "ReadyForGpu"}
-    return waits.Waiting.model_validate(
-        {**known, "reason": reason, "message": waits.MESSAGES[reason], "since": objects.at(-90), **more}
+    return queue_api.Waiting.model_validate(
+        {**known, "reason": reason, "message": queue_api.MESSAGES[reason], "since": objects.at(-90), **more}
     )
 
 
-def answer(*items: waits.Waiting, **more: Any) -> waits.Queue:
+def answer(*items: queue_api.Waiting, **more: Any) -> queue_api.Queue:
     known: dict[str, Any] = {
         "leading": True,
         "orchestratorHealthy": True,
@@ -56,13 +57,15 @@ def answer(*items: waits.Waiting, **more: Any) -> waits.Queue:
         "background": {"pending": len(items), "oldest": objects.at(-90)},
         "items": [one.wire() for one in items],
     }
-    return waits.Queue.model_validate({**known, **more})
+    return queue_api.Queue.model_validate({**known, **more})
 
 
 def test_the_queue_with_what_the_operator_says() -> None:
     raw = objects.task("wiki", status={"phase": "ReadyForGpu"})
     said = answer(
-        told("wiki", waits.Reason.NO_FREE_SLOT, uid=raw["metadata"]["uid"], position=4, before=3, beforeOwn=["mail"])
+        told(
+            "wiki", queue_api.Reason.NO_FREE_SLOT, uid=raw["metadata"]["uid"], position=4, before=3, beforeOwn=["mail"]
+        )
     )
     tasks = [reading.line(raw), reading.line(objects.task("new"))]
     rows = lines(queue.draw(tasks, objects.NOW, namespaces=False, reported=said))
@@ -73,9 +76,9 @@ def test_the_queue_with_what_the_operator_says() -> None:
 
 def test_the_queue_as_it_is_watched() -> None:
     said = answer(
-        told("a", waits.Reason.USERS_ACTIVE, position=1),
-        told("b", waits.Reason.POSTPONED, notBefore=objects.at(40)),
-        told("c", waits.Reason.SUSPENDED, queuePosition=3),
+        told("a", queue_api.Reason.USERS_ACTIVE, position=1),
+        told("b", queue_api.Reason.POSTPONED, notBefore=objects.at(40)),
+        told("c", queue_api.Reason.SUSPENDED, queuePosition=3),
         orchestratorHealthy=False,
         breaker="Open",
         leading=False,
@@ -92,7 +95,7 @@ def test_the_queue_as_it_is_watched() -> None:
     ]
     empty = lines(waiting.draw(answer(), objects.NOW))
     assert empty[0] == "No tasks are waiting."
-    assert {waiting.lacks(told("x", reason), objects.NOW) for reason in waits.Reason}
+    assert {waiting.lacks(told("x", reason), objects.NOW) for reason in queue_api.Reason}
 
 
 def test_a_narrow_terminal_cuts_no_name() -> None:
@@ -218,15 +221,15 @@ def test_the_story_of_a_question() -> None:
 
 def test_the_story_of_a_waiting_task() -> None:
     task = read(objects.task("wiki", status={"phase": "ReadyForGpu"}))
-    said = told("wiki", waits.Reason.NO_FREE_SLOT, position=4, before=3, beforeOwn=["mail"])
+    said = told("wiki", queue_api.Reason.NO_FREE_SLOT, position=4, before=3, beforeOwn=["mail"])
     shown = lines(story.draw(task, objects.NOW, said))
     assert [line for line in shown if line.startswith(("Phase", "Waits"))] == [
         "Phase:     ReadyForGpu",
         "Waits:     for a GPU slot; 3 before it (mail, ...); since 2026-11-18 11:58:30Z (90s)",
     ]
-    held = lines(story.draw(task, objects.NOW, told("wiki", waits.Reason.SUSPENDED)))
+    held = lines(story.draw(task, objects.NOW, told("wiki", queue_api.Reason.SUSPENDED)))
     assert "Waits:     for resume (spec.suspend); since 2026-11-18 11:58:30Z (90s)" in held
-    first = lines(story.draw(task, objects.NOW, told("wiki", waits.Reason.TURN, position=1)))
+    first = lines(story.draw(task, objects.NOW, told("wiki", queue_api.Reason.TURN, position=1)))
     assert "Waits:     for nothing, its turn has come; none before it; since 2026-11-18 11:58:30Z (90s)" in first
 
 

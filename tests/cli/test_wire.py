@@ -12,7 +12,8 @@ import pytest
 from cli import kube, output, session
 from cli.commands import erase as command
 from cli.commands import queue
-from crds import scope, waits
+from contracts.api import queue_api
+from crds import scope
 from tests.cli import outside, site
 from tests.cli.test_erase import service
 from tests.cli.test_views import answer, told
@@ -55,7 +56,7 @@ def test_the_operator_has_said_all_that_the_table_shows(
 ) -> None:
     place.operator()
     uids = waiting(place)
-    said = [told(f"t-{number}", waits.Reason.NO_FREE_SLOT, uid=uids[number]) for number in (3, 1, 4, 0, 2)]
+    said = [told(f"t-{number}", queue_api.Reason.NO_FREE_SLOT, uid=uids[number]) for number in (3, 1, 4, 0, 2)]
     relay.queue = answer(*said).wire()
     done = call("queue")
     assert names(done) == ["t-3", "t-1", "t-4", "t-0", "t-2"]
@@ -82,7 +83,7 @@ def test_the_story_says_what_is_before_a_waiting_task(place: site.Site, relay: o
     place.operator()
     uid = place.task("mail", status={"phase": "ReadyForGpu"})["metadata"]["uid"]
     place.task("runs", status={"phase": "Orchestrating", "dispatch": {"backend": "gpu-0"}})
-    known = told("mail", waits.Reason.NO_FREE_SLOT, uid=uid, position=4, before=3, beforeOwn=["wiki"])
+    known = told("mail", queue_api.Reason.NO_FREE_SLOT, uid=uid, position=4, before=3, beforeOwn=["wiki"])
     relay.queue = answer(known).wire()
     story = call("get", "mail")
     assert (story.code, story.err) == (0, "")

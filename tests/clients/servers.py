@@ -10,8 +10,7 @@ import ssl
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from clients import http
-from crds import authorities
+from clients import http, tls_trust
 from tests import httpserver
 
 Write = Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -61,5 +60,5 @@ async def here(host: str, port: int) -> list[str]:
     return ["127.0.0.1"]
 
 
-TLS = authorities.context()
+TLS = tls_trust.context()
 FIND: http.Find = here

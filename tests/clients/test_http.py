@@ -14,8 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from clients import http
-from crds import authorities
+from clients import http, tls_trust
 from hack.cluster import certificates
 from tests.clients import servers
 
@@ -176,7 +175,7 @@ async def test_a_kept_connection_serves_no_other_name(tmp_path: Path) -> None:
     pair = authority.issue("good", "/CN=good.test", ["good.test"])
     served = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     served.load_cert_chain(pair.certificate, pair.key)
-    trusted = authorities.context(authority.pair.certificate.read_text())
+    trusted = tls_trust.context(authority.pair.certificate.read_text())
     async with (
         servers.answering(servers.response(b"{}"), tls=served) as (port, heads),
         http.client(tls=trusted, find=servers.here) as client,

@@ -13,8 +13,9 @@ import structlog
 from aiohttp import web
 
 from clients import liveruns
-from crds import liveruns as wire
-from crds import runtoken, scope
+from contracts.tokens import live_runs as wire
+from contracts.tokens import runtoken
+from crds import scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
 from tests import httpserver, ports, waiting

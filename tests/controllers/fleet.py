@@ -17,7 +17,7 @@ from controllers.pendingtask.decision import WaitFor
 from controllers.pendingtask.observed import JobState, JobView, Limits, ObservedState, Outcome, Slots
 from controllers.pendingtask.slots import bookings, ledger, scheduler
 from crds import order, pendingtask
-from crds.exits import ExitReason
+from crds.exit_reasons import ExitReason
 from crds.phases import HOLDS_SLOT, TERMINAL, Phase
 from tests.controllers.build import NOW, apply, changed, routed, users
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from crds.exits import ExitReason
+from crds.exit_reasons import ExitReason
 
 texts = st.one_of(
     st.text(max_size=40),

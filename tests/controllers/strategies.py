@@ -11,7 +11,7 @@ from controllers.admission import Refusal
 from controllers.pendingtask import observed
 from controllers.pendingtask.observed import JobState, JobView, ObservedState, Outcome, PodView, Trouble
 from crds import pendingtask
-from crds.exits import ExitReason
+from crds.exit_reasons import ExitReason
 from crds.pendingtask import Hints
 from crds.phases import Phase
 from kb import api

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from contracts.tokens import runtoken
 from controllers import settings
 from controllers.codeanalysis import job, outcome, status
 from controllers.pendingtask import job as runs
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.observed import ObservedState
-from crds import conditions, connection, pendingtask, runtoken, scope
+from crds import conditions, connection, pendingtask, scope
 from crds.pendingtask import Analysis
 from crds.phases import Phase
 from kube import lease

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from controllers.clusterstate import reading
 from controllers.pendingtask import job
-from crds import exits
+from crds import exit_reasons
 from crds.flags import Flag
 from crds.values import quantity_bytes
 from orchestrator_job.delegation.tools import settings as tool_settings
@@ -83,9 +83,9 @@ def test_one_owner_of_retries_and_no_time_to_live_yet() -> None:
 
 def test_a_drained_pod_does_not_fail_the_job_that_was_suspended() -> None:
     rules = made()["spec"]["podFailurePolicy"]["rules"]
-    assert [rule["action"] for rule in rules if exits.DRAINED in rule.get("onExitCodes", {}).get("values", ())] == [
-        "Ignore"
-    ]
+    assert [
+        rule["action"] for rule in rules if exit_reasons.DRAINED in rule.get("onExitCodes", {}).get("values", ())
+    ] == ["Ignore"]
 
 
 def test_a_node_that_does_not_answer_is_not_waited_for_five_minutes() -> None:

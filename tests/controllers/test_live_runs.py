@@ -12,14 +12,15 @@ import httpx
 import pytest
 from aiohttp import web
 
+from contracts.tokens import live_runs as wire
+from contracts.tokens import runtoken
 from controllers import liveruns
 from controllers.archive import http
 from controllers.pendingtask import job, task_index, workloads
 from controllers.pendingtask.effects import run_token
 from controllers.pendingtask.observed import ObservedState
 from controllers.pendingtask.slots import bookings
-from crds import errors, labels, runtoken
-from crds import liveruns as wire
+from crds import errors, labels
 from crds.phases import Phase
 from tests import httpserver
 from tests.controllers import build

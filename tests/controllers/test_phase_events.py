@@ -21,7 +21,7 @@ from controllers.pendingtask.decide import CHAINS, decide
 from controllers.pendingtask.decision import Decision
 from controllers.pendingtask.observed import JobState, ObservedState, Outcome, Slots, Trouble
 from crds import pendingtask
-from crds.exits import ExitReason
+from crds.exit_reasons import ExitReason
 from crds.pendingtask import Hints
 from crds.phases import TERMINAL, Phase
 from tests.controllers.build import GPU, NOW, job, pod, routed, task

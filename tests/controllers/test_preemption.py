@@ -16,7 +16,7 @@ from controllers.pendingtask.observed import JobState, ObservedState, Outcome
 from controllers.pendingtask.slots import bookings
 from controllers.pendingtask.slots.bookings import Claim, Run, UserWaiter
 from crds import pendingtask
-from crds.exits import ExitReason
+from crds.exit_reasons import ExitReason
 from crds.order import Order
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, UID, apply, changed, condition, decided, job, pod, present, routed

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from aiohttp import ClientResponse, ClientSession, web
 
+from contracts.api import queue_api as wire
 from controllers import queue_http
 from controllers.archive import http, mongo, tickets
 from controllers.pendingtask.slots import wait_reasons
 from crds import errors
-from crds import waits as wire
 from crds.phases import Phase
 from tests.controllers.archive.build import no_contents
 from tests.controllers.test_slot_scheduler import Desk

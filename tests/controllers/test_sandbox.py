@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from contracts.api import sandbox
+from contracts.tokens import keyring, runtoken
 from controllers.sandbox import job, reconcile
-from crds import keyring, runtoken, sandbox
 from kube import lease
 from tests.controllers.test_job import TEMPLATE as RUN
 

@@ -28,6 +28,7 @@ import pytest_asyncio
 import yaml
 from aiohttp import ClientSession
 
+from contracts.tokens import keyring
 from controllers import namespaces, settings, tracing
 from controllers.connection.reconcile import Connections
 from controllers.gpubackend import contexts
@@ -35,7 +36,7 @@ from controllers.gpubackend.probe import Judge
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.observed import ObservedState
 from controllers.runtime import app
-from crds import approvals, flags, keyring, scope, tools
+from crds import approvals, flags, scope, tools
 from crds.phases import Phase
 from crds.priority import SILENCE, Priority
 from kb import api, client

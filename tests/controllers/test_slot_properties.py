@@ -10,7 +10,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from crds.exits import ExitReason
+from crds.exit_reasons import ExitReason
 from crds.phases import HOLDS_SLOT
 from tests import thorough
 from tests.controllers.fleet import Fleet

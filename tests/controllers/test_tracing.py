@@ -13,8 +13,8 @@ import pytest
 from aiohttp import web
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as wire
 
+from contracts import trace
 from controllers import tracing
-from crds import trace
 from crds.phases import Phase
 from tests import httpserver
 from tests.controllers import build

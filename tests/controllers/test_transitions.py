@@ -14,7 +14,7 @@ from controllers.pendingtask import decision, observed, phases, transitions
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.observed import JobState, ObservedState, Outcome
 from crds import pendingtask
-from crds.exits import ExitReason
+from crds.exit_reasons import ExitReason
 from crds.pendingtask import Hints
 from crds.phases import Phase
 from tests import thorough

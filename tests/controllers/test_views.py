@@ -14,7 +14,7 @@ from controllers.pendingtask import views
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.observed import JobState, ObservedState
 from crds import approvals, pendingtask
-from crds.exits import ExitReason
+from crds.exit_reasons import ExitReason
 from crds.phases import Phase
 from tests import thorough
 from tests.controllers import build, hostile

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contracts.api.queue_api import MESSAGES, Queue, Reason
 from controllers import queue_http
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.decision import View, WaitFor
@@ -17,7 +18,6 @@ from controllers.pendingtask.observed import ObservedState, Slots
 from controllers.pendingtask.policy import ready_for_gpu
 from controllers.pendingtask.slots import wait_conditions, wait_reasons
 from crds.phases import Phase
-from crds.waits import MESSAGES, Queue, Reason
 from tests.controllers import build
 from tests.controllers.build import present
 from tests.controllers.test_slot_scheduler import USER, Desk, desk

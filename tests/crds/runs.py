@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from crds import runtoken, scope
+from contracts.tokens import runtoken
+from crds import scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
 

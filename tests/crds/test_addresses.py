@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from crds import addresses, browsers
+from contracts import browsers
+from crds import addresses
 
 
 @pytest.mark.parametrize(

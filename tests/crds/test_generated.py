@@ -14,10 +14,11 @@ import yaml
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 import kb.http
+from contracts import openapi
 from controllers.archive import openapi as history
 from crds import __main__ as command
 from crds import __main__ as generator
-from crds import connection, definitions, gpubackend, openapi, pendingtask, reference
+from crds import connection, definitions, gpubackend, pendingtask, reference
 from crds.schema import Schema
 from kb.http import openapi as knowledge
 from router import documents as router

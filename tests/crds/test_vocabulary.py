@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from crds import conditions, exits, flags, jsonlines, priority, scope, values
+from crds import conditions, exit_reasons, flags, priority, scope, values
 from crds.flags import Flag
 from crds.priority import Priority
+from text import json_lines
 
 
 @pytest.mark.parametrize(
@@ -63,8 +64,8 @@ def test_condition_keeps_its_transition_time_while_the_status_stays() -> None:
 
 
 def test_exit_reasons_have_one_meaning() -> None:
-    assert not exits.ASKS & exits.RESUMABLE
-    assert not exits.FINAL & (exits.ASKS | exits.RESUMABLE)
+    assert not exit_reasons.ASKS & exit_reasons.RESUMABLE
+    assert not exit_reasons.FINAL & (exit_reasons.ASKS | exit_reasons.RESUMABLE)
 
 
 def test_names() -> None:
@@ -115,7 +116,7 @@ _TEXTS = st.text(st.sampled_from("a\n\r\x0b\x85\u2028\u2029é "))
 
 @given(st.lists(_TEXTS))
 def test_a_record_that_we_write_is_one_line_to_every_reader(texts: list[str]) -> None:
-    line = jsonlines.line(json.dumps(texts, ensure_ascii=False))
+    line = json_lines.line(json.dumps(texts, ensure_ascii=False))
     assert [json.loads(each) for each in line.decode().splitlines()] == [texts]
 
 
@@ -127,4 +128,4 @@ async def test_a_record_is_whole(texts: list[str], size: int, ended: bool) -> No
         for start in range(0, len(body), size):
             yield body[start : start + size]
 
-    assert [json.loads(line) async for line in jsonlines.split(pieces())] == texts
+    assert [json.loads(line) async for line in json_lines.split(pieces())] == texts

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from crds import mail as task_mail
 from crds import pendingtask
 from hack import drawing
 from hack.demo import adf, commits, inputs, mail, submit
+from text import mail as task_mail
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 12, 1, 9, 30, tzinfo=UTC)

@@ -9,7 +9,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from crds import grants, modelroles, scope
+from contracts.tokens import token_file
+from crds import modelroles, scope
 from hack.cluster import layout
 from hack.demo import images, release, settings, small, speech
 from hack.models import catalogue
@@ -85,7 +86,7 @@ def test_who_uploads_has_one_token_that_the_release_knows(tmp_path: Path) -> Non
     secret, volume, claim = speech.manifests(token, tmp_path / "whisper")
     file = tmp_path / "tokens.yaml"
     file.write_text(secret["stringData"]["tokens.yaml"])
-    grant = grants.Book(file).find(token)
+    grant = token_file.Book(file).find(token)
     assert grant is not None
     assert grant.allows(scope.Scope(client_id=settings.CLIENT), writing=True)
     assert not grant.allows(scope.Scope(client_id="another"), writing=True)

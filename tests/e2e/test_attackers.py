@@ -17,7 +17,8 @@ from typing import Any
 import httpx
 import pytest
 
-from crds import API_VERSION, history
+from contracts.api import history
+from crds import API_VERSION
 from hack.demo import errors, forward
 from hack.demo.kubectl import Kubectl
 from tests import thorough

@@ -7,11 +7,11 @@ from typing import Any
 
 import httpx
 
-from crds import mail
 from crds.phases import Phase
 from hack.demo import inputs, report, submit
 from tests import thorough
 from tests.e2e.site import Site
+from text import mail
 
 pytestmark = thorough.only
 

@@ -11,7 +11,8 @@ import pytest
 import yaml
 from kubernetes import client, dynamic
 
-from crds import connection, gpubackend, pendingtask, provisions
+from contracts.rules import enforce_lines
+from crds import connection, gpubackend, pendingtask
 from kb.api import rules
 from tests.conftest import ROOT, api_client
 
@@ -115,7 +116,7 @@ def test_a_patch_fits_a_task(path: Path) -> None:
 
 def test_the_rule_asks_for_an_approval() -> None:
     draft = rules.RuleDraft.model_validate_json((EXAMPLES / "rules" / "answers-need-approval.json").read_bytes())
-    assert provisions.NEEDS_APPROVAL in {one.verb for one in provisions.of(draft.rule_content)}
+    assert enforce_lines.NEEDS_APPROVAL in {one.verb for one in enforce_lines.of(draft.rule_content)}
     [asked] = [document for where, document in OURS if where.startswith("pendingtasks/approval.yaml")]
     assert (asked["spec"]["clientId"], asked["spec"]["projectId"]) == (draft.scope.client_id, draft.scope.project_id)
 
@@ -124,7 +125,7 @@ def test_the_rule_asks_for_an_approval() -> None:
 def test_each_rule_is_one_that_is_enforced(path: Path) -> None:
     draft = rules.RuleDraft.model_validate_json(path.read_bytes())
     assert draft.rule_key == path.stem
-    assert provisions.of(draft.rule_content) != ()
+    assert enforce_lines.of(draft.rule_content) != ()
 
 
 def test_addresses_are_nobodys() -> None:

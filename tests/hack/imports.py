@@ -12,7 +12,7 @@ import runpy
 import sys
 from pathlib import Path
 
-PACKAGES = ("cli", "clients", "controllers", "crds", "kb", "kube", "orchestrator_job", "router")
+PACKAGES = ("cli", "clients", "contracts", "controllers", "crds", "kb", "kube", "orchestrator_job", "router", "text")
 
 
 class _Refusing:

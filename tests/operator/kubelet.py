@@ -18,7 +18,7 @@ from typing import Any
 from kubernetes import client
 
 from controllers.pendingtask import job, warm
-from crds import exits, labels
+from crds import exit_reasons, labels
 from tests import waiting
 from tests.fakes import nodes
 
@@ -168,7 +168,7 @@ class Kubelet:
             return
         if pod["status"]["phase"] == "Running":
             said = {"exitReason": "Drained", "summary": "SIGTERM"}
-            self._pod(name, "Failed", nodes.ended(exits.DRAINED, said))
+            self._pod(name, "Failed", nodes.ended(exit_reasons.DRAINED, said))
         self.drained.append(task)
         self._core.delete_namespaced_pod(name, self._namespace, grace_period_seconds=0)
 
@@ -179,7 +179,10 @@ class Kubelet:
         if isinstance(said, int):
             code, message = said, None
         else:
-            code = said.get("exitCode", 0 if exits.ExitReason(said["exitReason"]) in exits.FINAL | exits.ASKS else 42)
+            code = said.get(
+                "exitCode",
+                0 if exit_reasons.ExitReason(said["exitReason"]) in exit_reasons.FINAL | exit_reasons.ASKS else 42,
+            )
             message = said
         self._pod(name, "Succeeded" if code == 0 else "Failed", nodes.ended(code, message))
         for status in nodes.ends(code):

@@ -12,10 +12,11 @@ import httpx
 import pytest
 from kubernetes import client
 
+from contracts.api import warm_assignment
 from controllers import settings
 from controllers.pendingtask import job, warm, warm_pool
 from controllers.runtime import clients
-from crds import handover, labels
+from crds import labels
 from tests.fakes import nodes
 from tests.operator.conftest import Space
 from tests.operator.process import Operator, Start
@@ -45,7 +46,7 @@ class Asking:
 def bound(space: Space, name: str, uid: str) -> str:
     """A token for the handover that is bound to a pod, as the kubelet gets one."""
     pod = client.V1BoundObjectReference(kind="Pod", api_version="v1", name=name, uid=uid)
-    wanted = client.V1TokenRequestSpec(audiences=[handover.AUDIENCE], bound_object_ref=pod)
+    wanted = client.V1TokenRequestSpec(audiences=[warm_assignment.AUDIENCE], bound_object_ref=pod)
     made: Any = space.core.create_namespaced_service_account_token(
         "default", space.name, client.AuthenticationV1TokenRequest(spec=wanted)
     )
@@ -54,7 +55,7 @@ def bound(space: Space, name: str, uid: str) -> str:
 
 def ask(port: int, token: str, wait: int = 0) -> httpx.Response:
     """One request of a pod."""
-    url, headers = f"http://127.0.0.1:{port}{handover.PATH}", {"Authorization": f"Bearer {token}"}
+    url, headers = f"http://127.0.0.1:{port}{warm_assignment.PATH}", {"Authorization": f"Bearer {token}"}
     return httpx.get(url, headers=headers, params={"wait": wait}, timeout=120, verify=False)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from crds import facts
+from crds import given_graph
 from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge
 from tests.operator.process import Start
@@ -112,7 +112,7 @@ def test_an_issue_is_a_task_with_its_facts_and_so_is_each_change_of_it(
         assert task["spec"]["contentRef"]["bytes"] > 40_000
         [file] = task["spec"]["attachments"]
         assert (file["name"], knowledge.stored[file["contentRef"]["key"]]) == ("a.txt", b"error 7")
-        found = facts.Facts.model_validate(task["spec"]["facts"])
+        found = given_graph.Facts.model_validate(task["spec"]["facts"])
         assert {(one.type, one.target) for one in found.relationships} == {
             ("reported_by", "user:ada"),
             ("assigned_to", "user:ada"),

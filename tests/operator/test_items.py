@@ -20,11 +20,12 @@ import kube
 from controllers.connection import decide
 from controllers.connection.credentials import Finding
 from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, port, sweep
-from crds import connection, mail, pendingtask, scope
+from crds import connection, pendingtask, scope
 from kb import client as kb
 from tests import waiting
 from tests.operator.conftest import Space, database_name
 from tests.operator.test_polling import connect
+from text import mail
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 OWNER = scope.Scope(client_id="acme")

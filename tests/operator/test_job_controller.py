@@ -12,7 +12,7 @@ import pytest
 from kubernetes import client
 
 from controllers.pendingtask import job
-from crds import exits, pendingtask
+from crds import exit_reasons, pendingtask
 from hack.cluster import binaries, progress
 from tests import waiting
 from tests.fakes import nodes
@@ -96,7 +96,7 @@ def test_a_suspended_job_survives_its_pods_exit_code_and_goes_on(space: Space) -
     pod = run.starts()
     run.suspend(True)
     until(lambda: run.leaving(pod), "the pod is asked to end")
-    run.ends(pod, exits.DRAINED)
+    run.ends(pod, exit_reasons.DRAINED)
     until(lambda: not run.pods(), "it is gone")
     until(lambda: run.conditions().get("Suspended") == "True", "the Job is suspended")
     assert not run.conditions().keys() & {"Failed", "FailureTarget"}
@@ -109,8 +109,8 @@ def test_a_suspended_job_survives_its_pods_exit_code_and_goes_on(space: Space) -
 def test_a_run_that_drains_by_itself_is_repeated_and_one_that_fails_is_not(space: Space) -> None:
     drains, fails = Run(space, "drains"), Run(space, "fails")
     pod = drains.starts()
-    drains.ends(pod, exits.DRAINED)
+    drains.ends(pod, exit_reasons.DRAINED)
     until(lambda: len(drains.pods()) == 2, "the Job makes another pod")
-    fails.ends(fails.starts(), exits.FAILED)
+    fails.ends(fails.starts(), exit_reasons.FAILED)
     until(lambda: fails.conditions().get("Failed") == "True", "the operator decides what follows")
     assert len(fails.pods()) == 1

@@ -23,7 +23,8 @@ from typing import Any
 import httpx
 import pytest
 
-from crds import labels, meeting
+from contracts.api import meeting
+from crds import labels
 from tests import ports, waiting
 from tests.operator.conftest import Space
 from tests.operator.process import Start

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from crds import trace
+from contracts import trace
 from tests.controllers.delegations.test_totals import ended
 from tests.controllers.test_tracing import Collector, collector
 from tests.operator import kubelet

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from kubernetes import client
 
+from contracts.tokens import keyring, live_runs, runtoken
 from controllers.pendingtask import job
-from crds import keyring, liveruns, priority, runtoken
+from crds import priority
 from tests.fakes import nodes
 from tests.operator import accounts
 from tests.operator.conftest import SIGNING, Space
@@ -277,10 +278,10 @@ def test_limits_of_the_chart_and_of_the_namespace_hold_for_tasks_that_were_there
         assert {place.phase("other") for place in (listed, space)} == {"New"}
 
 
-def heard(operator: Operator) -> liveruns.Live:
-    answer = operator.history(liveruns.PATH, "")
+def heard(operator: Operator) -> live_runs.Live:
+    answer = operator.history(live_runs.PATH, "")
     assert answer.status_code == 200, answer.text
-    return liveruns.parse(answer.text, runtoken.ring([SIGNING.encode()]))
+    return live_runs.parse(answer.text, runtoken.ring([SIGNING.encode()]))
 
 
 def test_it_is_listed_while_it_runs_and_no_longer(space: Space, start: Start, keys: Path) -> None:
@@ -293,14 +294,14 @@ def test_it_is_listed_while_it_runs_and_no_longer(space: Space, start: Start, ke
             assert heard(operator).runs == {uids["other"]: 1}
             with start(RUN_TOKEN_KEYS=keys) as second:
                 until(lambda: second.history("/api/v1/queue", space.ticket()).status_code == 200, "it has read all")
-                assert second.history(liveruns.PATH, "").status_code == 503, "it does not lead"
+                assert second.history(live_runs.PATH, "").status_code == 503, "it does not lead"
             space.edit("mail", {"suspend": False})
             until(lambda: heard(operator).runs.get(uids["mail"]) == 1, "it goes on as the same attempt")
             operator.kill()
         with start(RUN_TOKEN_KEYS=keys) as operator:
-            until(lambda: operator.history(liveruns.PATH, "").status_code == 200, "the next one leads")
+            until(lambda: operator.history(live_runs.PATH, "").status_code == 200, "the next one leads")
             assert heard(operator).runs == dict.fromkeys(uids.values(), 1), "nothing of it is stored"
-            assert (datetime.now(UTC) - heard(operator).as_of).total_seconds() < liveruns.SILENT_SECONDS
+            assert (datetime.now(UTC) - heard(operator).as_of).total_seconds() < live_runs.SILENT_SECONDS
             space.delete("mail")
             until(lambda: heard(operator).runs == {uids["other"]: 1}, "it was deleted")
             assert heard(operator).stopped == frozenset()
@@ -308,4 +309,4 @@ def test_it_is_listed_while_it_runs_and_no_longer(space: Space, start: Start, ke
 
 def test_without_keys_there_is_no_list(start: Start) -> None:
     with start() as operator:
-        assert operator.history(liveruns.PATH, "").status_code == 404
+        assert operator.history(live_runs.PATH, "").status_code == 404

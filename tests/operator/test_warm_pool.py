@@ -12,8 +12,10 @@ import httpx
 import pytest
 
 import kube
+from contracts.api import warm_assignment
+from contracts.tokens import keyring, runtoken
 from controllers.pendingtask import job
-from crds import handover, keyring, labels, runtoken
+from crds import labels
 from tests.controllers import build
 from tests.operator.conftest import Space
 from tests.operator.kubelet import Kubelet, Work
@@ -248,7 +250,7 @@ def test_the_pod_of_a_claimed_job_alone_gets_the_task(
         )
         answer = got.result()
         assert answer.status_code == 200
-        given = handover.Given.model_validate_json(answer.content)
+        given = warm_assignment.Given.model_validate_json(answer.content)
         assert given.environment["JERVIS_TASK_UID"] == space.get("ask")["metadata"]["uid"]
         assert given.environment["JERVIS_ATTEMPT"] == "1"
         assert given.environment["JERVIS_WALL_CLOCK_SECONDS"] == "100"
@@ -256,11 +258,11 @@ def test_the_pod_of_a_claimed_job_alone_gets_the_task(
         signed = runtoken.Verifier(ring, lambda: datetime.now(UTC), runtoken.ROUTER).verify(given.token)
         assert (signed.task_uid, signed.attempt) == (given.environment["JERVIS_TASK_UID"], 1)
         assert space.core.list_namespaced_secret(space.name).items == [], "it is in no Secret"
-        again = handover.Given.model_validate_json(got.ask().content)
+        again = warm_assignment.Given.model_validate_json(got.ask().content)
         assert again.environment == given.environment, "an answer that was lost is given again"
         assert other.ask().status_code == 204, "nothing for the pod of another Job"
         # Tokens of the account that are for another audience, or for no pod, open nothing.
-        for token in (space.ticket("default"), space.ticket("default", handover.AUDIENCE), "x"):
+        for token in (space.ticket("default"), space.ticket("default", warm_assignment.AUDIENCE), "x"):
             assert got.ask(token).status_code == 401
         space.submit("next", **CHAT)  # ends the other's wait
         assert other.result().status_code == 200

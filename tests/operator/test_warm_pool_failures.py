@@ -14,10 +14,11 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 import kube
+from contracts.tokens import runtoken
 from controllers.pendingtask import decision, job, observed, warm, workloads
 from controllers.pendingtask import handover as handing
 from controllers.pendingtask.effects import executor, run_token
-from crds import labels, pendingtask, runtoken
+from crds import labels, pendingtask
 from tests import httpserver
 from tests.operator import accounts
 from tests.operator.conftest import Space

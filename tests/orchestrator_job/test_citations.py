@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crds import provisions
+from contracts.rules import enforce_lines
 from orchestrator_job import answer, citations, pack
 from orchestrator_job.delegation import claims
 from router.client import reading
@@ -100,7 +100,7 @@ def test_characters_that_a_prompt_replaces_are_no_difference() -> None:
 
 
 def test_it_is_asked_for_again_once() -> None:
-    attempts = citations.Tries(SOURCES, provisions.Provisions())
+    attempts = citations.Tries(SOURCES, enforce_lines.Provisions())
     wrong = given(f'He says "{NEXT_WEEK}" [1], "the second room of the house" [1].')
     with pytest.raises(reading.Unusable) as raised:
         attempts.take(wrong)
@@ -114,7 +114,7 @@ def test_it_is_asked_for_again_once() -> None:
 
 
 def test_a_rule_holds_for_what_is_left() -> None:
-    held = provisions.Provisions.together(["enforce: always-cite"])
+    held = enforce_lines.Provisions.together(["enforce: always-cite"])
     attempts = citations.Tries(SOURCES, held)
     for _ in range(2):
         with pytest.raises(reading.Unusable):

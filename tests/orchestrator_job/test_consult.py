@@ -15,7 +15,8 @@ import httpx
 import pymongo
 import pytest
 
-from crds import runtoken, scope
+from contracts.tokens import runtoken
+from crds import scope
 from crds.pendingtask import Mode, Type
 from crds.priority import Priority
 from kb import api

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from crds import leftovers
+from contracts import mongo_collections
 from orchestrator_job import conversation, prompt, standing
 from tests.orchestrator_job import job
 from tests.orchestrator_job.desk import Desk
@@ -87,7 +87,7 @@ SUMMARIZE = "job.summarize/v1"
 async def test_the_next_question_knows_what_was_said_in_its_conversation_alone(desk: Desk) -> None:
     answers = [job.reply(answer="Petra is on call [1]."), *[job.reply()] * 7]
     await desk.ends("Answered", answers, content=FIRST)
-    [kept] = desk.store.all(leftovers.CHAT)
+    [kept] = desk.store.all(mongo_collections.CHAT)
     assert (kept["asked"], kept["answered"], kept["conversation"]) == (FIRST, "Petra is on call [1].", "talk-7")
     assert kept["expiresAt"] - kept["at"] == conversation.LIFE
     await desk.another().ends("Answered", content=THEN)
@@ -104,7 +104,7 @@ async def test_the_next_question_knows_what_was_said_in_its_conversation_alone(d
     for other in others:
         await desk.another().ends("Answered", content=THEN, **other)
         assert "Petra" not in desk.prompts()[-1], other
-    assert sorted(one["conversation"] for one in desk.store.all(leftovers.CHAT)) == ["talk-7"] * 5 + ["talk-8"]
+    assert sorted(one["conversation"] for one in desk.store.all(mongo_collections.CHAT)) == ["talk-7"] * 5 + ["talk-8"]
 
 
 OLD = {
@@ -116,7 +116,7 @@ OLD = {
 async def test_a_question_that_is_over_is_forgotten(desk: Desk) -> None:
     row = {**OLD, "asked": FIRST, "answered": "Petra.", "at": AT}
     now = datetime.now(UTC)
-    desk.store.database[leftovers.CHAT].insert_many(
+    desk.store.database[mongo_collections.CHAT].insert_many(
         [
             {"_id": "over", **row, "expiresAt": now - timedelta(seconds=1)},
             {"_id": "there", **row, "asked": "Is vega up?", "expiresAt": now + timedelta(days=1)},
@@ -124,11 +124,11 @@ async def test_a_question_that_is_over_is_forgotten(desk: Desk) -> None:
     )
     await desk.ends("Answered", [job.reply()], content=THEN)
     assert ("Petra" in desk.prompts()[-1], FIRST in desk.prompts()[-1]) == (True, False)
-    assert {one["_id"] for one in desk.store.all(leftovers.CHAT)} == {"there", f"{desk.task.uid}/r1.finalize/2"}
+    assert {one["_id"] for one in desk.store.all(mongo_collections.CHAT)} == {"there", f"{desk.task.uid}/r1.finalize/2"}
 
 
 def _long(store: job.Store, count: int) -> None:
-    store.database[leftovers.CHAT].insert_many(
+    store.database[mongo_collections.CHAT].insert_many(
         {
             "_id": f"old-{number}", **OLD, "asked": f"question {number} " + "x" * 1500, "answered": f"answer {number}",
             "at": AT + timedelta(minutes=number), "expiresAt": datetime.now(UTC) + timedelta(days=1),
@@ -142,7 +142,7 @@ async def test_a_long_conversation_is_summarized_once_for_what_is_older(desk: De
     _long(desk.store, 12)
     script: dict[str, list[Any]] = {job.TAG: [job.reply()] * 2, SUMMARIZE: ["They asked much about vega."]}
     await desk.ends("Answered", script, content=FIRST)
-    [made] = desk.store.all(leftovers.CHAT_SUMMARIES)
+    [made] = desk.store.all(mongo_collections.CHAT_SUMMARIES)
     assert made["text"] == "They asked much about vega."
     [asked] = desk.prompts(SUMMARIZE)
     assert ("question 0 " in asked, "question 9 " in asked, "question 11 " in asked) == (True, True, False)
@@ -159,7 +159,7 @@ async def test_the_last_answer_is_in_the_next_prompt_however_long_it_is(desk: De
     long_answer = " ".join(f"vega-{number} has a broken fan." for number in range(1, 600)) + " vega-9 is well [1]."
     answers = [job.reply(answer=long_answer), job.reply()]
     await desk.ends("Answered", answers, content="Which servers are in rack 4?")
-    assert desk.store.all(leftovers.CHAT_SUMMARIES) == [], "the latest exchange is not summarized"
+    assert desk.store.all(mongo_collections.CHAT_SUMMARIES) == [], "the latest exchange is not summarized"
     await desk.another().ends("Answered", content=THEN)
     seen = desk.prompts()[-1]
     assert all(word in seen for word in ("rack 4?", "Answer: vega-1 has", "vega-9 is well", "are left out here.]"))
@@ -181,8 +181,8 @@ async def test_a_summary_that_fails_changes_nothing(desk: Desk) -> None:
     _long(desk.store, 12)
     fails = {"fault": {"status": {"code": 400}}}
     await desk.ends("Answered", {job.TAG: [job.reply()], SUMMARIZE: [fails]}, content=FIRST)
-    assert desk.store.all(leftovers.CHAT_SUMMARIES) == []
-    assert len(desk.store.all(leftovers.CHAT)) == 13
+    assert desk.store.all(mongo_collections.CHAT_SUMMARIES) == []
+    assert len(desk.store.all(mongo_collections.CHAT)) == 13
 
 
 @pytest.mark.services
@@ -191,7 +191,7 @@ async def test_a_backlog_is_summarized_part_by_part(desk: Desk) -> None:
     desk.fake.set_script({job.TAG: [job.reply()] * 2, SUMMARIZE: ["The first part.", "Both parts."]})
     for until in (14, 29):
         await desk.another().ends("Answered", content=FIRST)
-        [made] = desk.store.all(leftovers.CHAT_SUMMARIES)
+        [made] = desk.store.all(mongo_collections.CHAT_SUMMARIES)
         assert made["until"] == AT + timedelta(minutes=until)
     second = desk.prompts(SUMMARIZE)[1]
     assert ("The first part." in second, "question 14 " in second, "question 15 " in second) == (True, False, True)
@@ -210,5 +210,5 @@ async def test_a_run_without_room_for_a_summary_makes_none(desk: Desk, settings:
     _long(desk.store, 12)
     script: dict[str, list[Any]] = {job.TAG: [job.reply()] * 2, SUMMARIZE: ["They asked much about vega."]}
     await desk.ends("Answered", script, content=FIRST, **settings)
-    assert (desk.prompts(SUMMARIZE), desk.store.all(leftovers.CHAT_SUMMARIES)) == ([], [])
+    assert (desk.prompts(SUMMARIZE), desk.store.all(mongo_collections.CHAT_SUMMARIES)) == ([], [])
     assert desk.spent()["llmCalls"] == 1

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from crds import leftovers
+from contracts import mongo_collections
 from orchestrator_job import artifacts, errors, fence, mongo, patience
 from tests.orchestrator_job import job, mongowire
 from tests.orchestrator_job.desk import Desk
@@ -19,12 +19,12 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 def remove(store: job.Store, uid: str) -> None:
     """As the operator does it, and the knowledge base when a scope is erased."""
-    for collection, field in leftovers.OF_RUNS.items():
+    for collection, field in mongo_collections.OF_RUNS.items():
         store.database[collection].delete_many({field: uid})
 
 
 def left(store: job.Store, uid: str) -> dict[str, int]:
-    counts = {name: len(store.all(name, **{field: uid})) for name, field in leftovers.OF_RUNS.items()}
+    counts = {name: len(store.all(name, **{field: uid})) for name, field in mongo_collections.OF_RUNS.items()}
     return {name: count for name, count in counts.items() if count}
 
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 import crds.errors
-from crds import approvals, exits, pendingtask, provisions
+from contracts.rules import enforce_lines
+from crds import approvals, exit_reasons, pendingtask
 from kb import client as kb_client
 from orchestrator_job import (
     answer,
@@ -113,7 +114,7 @@ def test_a_model_answers_or_asks_and_cites_what_there_is() -> None:
     assert set(given["required"]) == {"answer", "citations", "confidence"}
     assert asks["properties"]["questions"]["minItems"] == 1
     assert "citations" not in answer.wire([])["anyOf"][0]["properties"]
-    held = provisions.Provisions.together(["enforce: never-use-tool ask"])
+    held = enforce_lines.Provisions.together(["enforce: never-use-tool ask"])
     assert "questions" not in answer.wire([1], held)["properties"]
     assert answer.parse('{"answer": "", "questions": ["Which?"]}', []).needs_input
 
@@ -183,7 +184,7 @@ def test_a_changed_workspace_begins_anew_but_for_the_change_itself() -> None:
 def test_the_termination_message_always_fits(summary: str, texts: list[str], remedy: str) -> None:
     questions = tuple(pendingtask.Question(id=f"r1-q{n}", text=text) for n, text in enumerate(texts, 1))
     result = outcome.Outcome(
-        exits.ExitReason.NEEDS_INPUT, summary, has_result=True, questions=questions, field=remedy, remedy=remedy
+        exit_reasons.ExitReason.NEEDS_INPUT, summary, has_result=True, questions=questions, field=remedy, remedy=remedy
     )
     message = termination.encode(result, "u" * 36, 7)
     assert len(message) <= termination.LIMIT
@@ -216,7 +217,7 @@ def test_a_message_with_an_action_fits_and_says_what_is_asked(summary: str, text
 def test_every_field_of_the_termination_message_is_bounded(text: str, count: int, retry: float, limit: int) -> None:
     questions = tuple(pendingtask.Question.model_construct(id=text * 9, text=text * 9) for _ in range(count))
     result = outcome.Outcome(
-        exits.ExitReason.UNAVAILABLE,
+        exit_reasons.ExitReason.UNAVAILABLE,
         text * 20,
         has_result=True,
         questions=questions,
@@ -272,7 +273,7 @@ def test_what_an_error_means(error: crds.errors.JervisError, reason: str, status
     assert (result.reason.value, result.exit_code, result.unavailable) == (reason, status, away)
     if isinstance(error, crds.errors.Operational):
         assert result.retry_after == error.retry_after
-        assert result.reason in exits.RESUMABLE
+        assert result.reason in exit_reasons.RESUMABLE
     assert outcome.drained("SIGTERM").exit_code == 42
 
 

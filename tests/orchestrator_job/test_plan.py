@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crds import provisions, scope
+from contracts.rules import enforce_lines
+from crds import scope
 from kb import api
 from orchestrator_job import answer, pack, plan, planning, prompt, standing
 from router.client import reading
@@ -89,9 +90,9 @@ def test_what_was_dropped_is_said_in_few_words() -> None:
 
 
 def test_a_rule_bounds_the_tools() -> None:
-    held = provisions.Provisions.together(["enforce: never-use-tool Search"])
+    held = enforce_lines.Provisions.together(["enforce: never-use-tool Search"])
     assert plan.allowed(held) == ("answer", "ask")
-    assert plan.allowed(provisions.Provisions()) == ("search", "answer", "ask")
+    assert plan.allowed(enforce_lines.Provisions()) == ("search", "answer", "ask")
     offered = plan.wire(plan.allowed(held))["properties"]["steps"]["items"]["properties"]["tools"]["items"]
     assert offered == {"type": "string", "enum": ["answer", "ask"]}
     steps, notes = plan.parse(text(step("a", "search"), step(), step()), held)
@@ -101,7 +102,7 @@ def test_a_rule_bounds_the_tools() -> None:
 
 
 def test_a_plan_says_nothing_that_a_rule_forbids_to_say() -> None:
-    held = provisions.Provisions.together(["enforce: never-say account number\nenforce: always-cite"])
+    held = enforce_lines.Provisions.together(["enforce: never-say account number\nenforce: always-cite"])
     with pytest.raises(reading.Unusable, match="a rule forbids to say 'account number'"):
         plan.parse(text(step("Find the Account  Number"), step(), step()), held)
     assert plan.parse(text(step(), step(), step()), held)[1] == ()
@@ -110,9 +111,9 @@ def test_a_plan_says_nothing_that_a_rule_forbids_to_say() -> None:
 def test_a_rule_can_forbid_search_and_ask_alone() -> None:
     for words in ("answer", "sendMail", "search ask"):
         with pytest.raises(ValueError, match="no tool that a rule can forbid; give one of ask, search"):
-            provisions.of(f"enforce: never-use-tool {words}")
+            enforce_lines.of(f"enforce: never-use-tool {words}")
     with pytest.raises(ValueError, match="no provision"):
-        provisions.of("enforce: never-use-tool")
+        enforce_lines.of("enforce: never-use-tool")
 
 
 def test_steps_that_find_nothing_amend_the_plan() -> None:
@@ -127,7 +128,7 @@ def test_steps_that_find_nothing_amend_the_plan() -> None:
             reason="Step 1 found nothing in the knowledge base: what is missing is asked of the user.",
         ),
     )
-    silent = provisions.Provisions.together(["enforce: never-use-tool ask"])
+    silent = enforce_lines.Provisions.together(["enforce: never-use-tool ask"])
     both = plan.amended(made, {1: 0, 2: 0}, silent)
     assert [one.tools for one in both.steps] == [(), (), ("answer",)]
     assert both.amendments[0].reason.startswith("Steps 1, 2 found nothing")
@@ -208,7 +209,7 @@ def test_what_the_graph_says_about_the_project() -> None:
 
 def test_a_pack_grows_by_what_is_new_and_keeps_its_numbers() -> None:
     first = pack.build([], [knowledge.hit("one"), knowledge.hit("two")], None, 1000)
-    hidden = provisions.Provisions.together(["enforce: never-use-source hidden::*"])
+    hidden = enforce_lines.Provisions.together(["enforce: never-use-source hidden::*"])
     found = [
         knowledge.hit("two"),
         knowledge.hit("three"),
@@ -227,7 +228,7 @@ def test_a_pack_grows_by_what_is_new_and_keeps_its_numbers() -> None:
 
 def test_an_answer_asks_nothing_where_a_rule_forbids_it() -> None:
     asks = json.dumps({"answer": "", "citations": [], "confidence": 0, "needsInput": True, "questions": ["Which?"]})
-    held = provisions.Provisions.together(["enforce: never-use-tool ask"])
+    held = enforce_lines.Provisions.together(["enforce: never-use-tool ask"])
     assert answer.parse(asks, []).needs_input
     with pytest.raises(reading.Unusable, match="a rule forbids to ask"):
         answer.parse(asks, [], held)

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from crds import liveruns, runtoken, scope
+from contracts.tokens import live_runs, runtoken
+from crds import scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
 from tests import httpserver, waiting
@@ -96,10 +97,10 @@ async def test_a_run_waits_until_it_is_known_to_live_and_ends_where_it_does_not(
         if unknown:
             return web.Response(status=503)
         runs = {desk.task.uid: 1} if lives else {}
-        return web.Response(text=liveruns.sign(liveruns.Live(as_of=datetime.now(UTC), runs=runs), keys))
+        return web.Response(text=live_runs.sign(live_runs.Live(as_of=datetime.now(UTC), runs=runs), keys))
 
     application = web.Application()
-    application.router.add_get(liveruns.PATH, answer)
+    application.router.add_get(live_runs.PATH, answer)
     async with (
         httpserver.serving(application) as operator,
         routers.running(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from crds import handover
+from contracts.api import warm_assignment
 from orchestrator_job import settings, warmth
 from tests import httpserver, waiting
 from tests.orchestrator_job import job
@@ -26,7 +26,7 @@ class Operator:
         self.url = ""
         self.shown: list[str] = []
         self.answers: list[tuple[int, Any]] = []
-        self.given: handover.Given | None = None
+        self.given: warm_assignment.Given | None = None
 
     async def answer(self, request: web.Request) -> web.Response:
         self.shown.append(request.headers["Authorization"])
@@ -42,7 +42,7 @@ class Operator:
 @pytest.fixture
 async def operator() -> AsyncIterator[Operator]:
     played, application = Operator(), web.Application()
-    application.router.add_get(handover.PATH, played.answer)
+    application.router.add_get(warm_assignment.PATH, played.answer)
     async with httpserver.serving(application) as played.url:
         yield played
 
@@ -93,7 +93,7 @@ async def test_a_waiting_process_works_on_the_task_that_it_gets(desk: Desk, oper
     await waiting.eventually(lambda: len(operator.shown) > 1)
     assert desk.calls() == 0
     assert not desk.store.all("orchestrator_fences"), "it has taken no task"
-    operator.given = handover.Given(environment=own, token="of-the-run")
+    operator.given = warm_assignment.Given(environment=own, token="of-the-run")
     ended = await desk.task.end(running)
     assert (ended.status, ended.message["exitReason"], ended.message["attempt"]) == (0, "Answered", 1)
     assert set(operator.shown) == {"Bearer which-pod"}
@@ -104,7 +104,7 @@ async def test_a_waiting_process_works_on_the_task_that_it_gets(desk: Desk, oper
 async def test_an_operator_that_refuses_or_is_away_is_asked_again(desk: Desk, operator: Operator) -> None:
     own = {name: desk.task.environment.pop(name) for name in OWN[:3]} | {"JERVIS_ATTEMPT": "1"}
     operator.answers = [(503, {"error": "away"}), (401, {"error": "not yet"})]
-    operator.given = handover.Given(environment=own)
+    operator.given = warm_assignment.Given(environment=own)
     await desk.ends("Answered", [job.reply()], **pooled(desk.task.folder, operator))
     assert len(operator.shown) == 3
 

@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("charts", "clients", "controllers", "crds", "docs", "hack", "kb", "kube", "router", "tests/fakes")
+COPIED = (
+    "charts", "clients", "contracts", "controllers", "crds", "docs", "hack", "kb", "kube", "router", "tests/fakes",
+    "text",
+)  # fmt: skip
 _CASES = [
     ("crds", "crds/jervis.dev_connections.yaml"),
     ("crds", "docs/api.md"),

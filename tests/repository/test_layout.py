@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("cli", "clients", "crds", "kube", "controllers", "router", "kb", "orchestrator_job")
+PACKAGES = ("cli", "clients", "contracts", "crds", "kube", "controllers", "router", "kb", "orchestrator_job", "text")
 
 # A driver is imported in the module or package that is named after it and nowhere else (blueprint section 2). Values
 # are patterns of paths; the name of a client library may differ from the name of the thing it drives.

@@ -18,8 +18,9 @@ from types import ModuleType
 
 import pytest
 
+from contracts.api import queue_api
 from controllers.sources import state
-from crds import exits, pendingtask, waits
+from crds import exit_reasons, pendingtask
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "troubleshooting.md"
@@ -38,8 +39,8 @@ COMPUTED: dict[str, Iterable[str]] = {
     "asked.kind.value": pendingtask.UserTaskKind,
     "chosen.decision.value": pendingtask.Decision,
     "given.verdict.value": pendingtask.Verdict,
-    "outcome.exit_reason.value": exits.ExitReason,
-    "reason.value": waits.Reason,
+    "outcome.exit_reason.value": exit_reasons.ExitReason,
+    "reason.value": queue_api.Reason,
     "why.reason.value": (pendingtask.NotAllowed.CLIENT, pendingtask.NotAllowed.UNKNOWN),
     "state.reason": state.REASONS,
     "last.outcome": state.OUTCOMES,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from crds import tokenreviews
+from contracts.tokens import token_reviews
 from router import auth
 from tests import waiting
 from tests.router import process, wire
@@ -250,7 +250,7 @@ async def test_answers_are_kept_believed_while_nobody_can_be_asked_and_asked_onc
         return "system:serviceaccount:default:friend" if token == "good" else None
 
     reviewed = auth.reviewed(review, auth.accounts(["default/*"], [], namespace="jervis"), now=lambda: clock)
-    good, bad = tokenreviews.digest("good"), tokenreviews.digest("bad")
+    good, bad = token_reviews.digest("good"), token_reviews.digest("bad")
     found = await asyncio.gather(*(reviewed.find("good", "10.0.0.1") for _ in range(50)))
     assert ({identity and identity.name for identity in found}, asked) == ({"system:serviceaccount:default:friend"}, 1)
     assert await reviewed.find("bad", "10.0.0.1") is None

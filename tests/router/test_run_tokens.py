@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from crds import liveruns, runtoken, scope
+from contracts.tokens import live_runs, runtoken
+from crds import scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
 from tests import waiting
@@ -220,7 +221,7 @@ async def test_a_run_that_is_over_calls_no_model_and_before_the_operator_spoke_n
     keys, live = runtoken.ring([_SECRET]), {"0b7f": 2}
 
     def say(message: wire.Message) -> bytes:
-        return wire.plain(liveruns.sign(liveruns.Live(as_of=datetime.now(UTC), runs=live), keys).encode())
+        return wire.plain(live_runs.sign(live_runs.Live(as_of=datetime.now(UTC), runs=live), keys).encode())
 
     async def status(site: Site, wanted: int) -> wire.Message:
         """Asks until the answer has this status: the router hears of a change within seconds."""

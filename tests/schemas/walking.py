@@ -17,7 +17,7 @@ from router.client import schema
 from tests.schemas import foreign
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("cli", "clients", "controllers", "crds", "kb", "kube", "orchestrator_job", "router")
+PACKAGES = ("cli", "clients", "contracts", "controllers", "crds", "kb", "kube", "orchestrator_job", "router", "text")
 EVIDENCE = tuple(range(1, 41))
 """Numbers of pieces of evidence."""
 

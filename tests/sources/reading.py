@@ -6,9 +6,10 @@ import ssl
 import time
 from typing import Any
 
+from clients import tls_trust
 from controllers.sources import limits, port
 from controllers.sources.protocols import atlassian, confluence, imap, jira, marks
-from crds import authorities, connection
+from crds import connection
 from tests.sources import dovecot
 from tests.sources.atlassian_server import Server
 from tests.sources.jira_server import Jira
@@ -47,7 +48,7 @@ def mailbox(
     **chosen: Any,
 ) -> imap.Mailbox:
     """By IMAP; `chosen` is the filter."""
-    login, bucket = imap.Login(url, user, password, tls or authorities.context(), plain), limits.Bucket(6000, 1000)
+    login, bucket = imap.Login(url, user, password, tls or tls_trust.context(), plain), limits.Bucket(6000, 1000)
     return imap.Mailbox(login, connection.Filter(**chosen), bucket, monotonic=time.monotonic, lists=lists)
 
 

@@ -9,17 +9,18 @@ from typing import Any
 
 import pytest
 
+from clients import tls_trust
 from controllers.sources import limits, port, protocols
 from controllers.sources.protocols import forge as forge_port
 from controllers.sources.protocols import issue, issues
-from crds import access, authorities, connection
+from crds import access, connection
 from tests.sources.forge import REPOSITORY, Forge
 from tests.sources.parts import refused
 
 HOSTS = ("GitHub", "GitLab")
 OURS = datetime(2026, 11, 26, 12, tzinfo=UTC)
 """Our clock, years behind the host's."""
-TLS = authorities.context()
+TLS = tls_trust.context()
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from clients import tls_trust
 from controllers.sources import limits, port, protocols
 from controllers.sources.protocols import issues, progress
-from crds import access, authorities, connection
+from crds import access, connection
 from tests.sources import gitea
 from tests.sources.reading import listed as places
 from tests.sources.reading import read
@@ -44,7 +45,7 @@ def tracker(
     if len(repositories) > 1:
         spec |= {"url": forge.url, "filter": chosen | {"include": list(repositories)}}
     opens = protocols.table(
-        plain=True, tls=authorities.context(), monotonic=time.monotonic, wall=partial(datetime.now, UTC)
+        plain=True, tls=tls_trust.context(), monotonic=time.monotonic, wall=partial(datetime.now, UTC)
     )
     one = opens[connection.Type.GITEA](
         connection.Spec.model_validate(spec), {"token": token or forge.token}, bucket or Counted()

@@ -15,11 +15,12 @@ from urllib.parse import urlsplit
 import pytest
 from aiohttp import web
 
+from clients import tls_trust
 from controllers.sources import hosts, limits, port, protocols, rest
 from controllers.sources.effects import mail
 from controllers.sources.git import clone, command
 from controllers.sources.oauth import exchange, grant, tokens
-from crds import addresses, authorities, connection
+from crds import addresses, connection
 from hack.cluster import certificates
 from tests import httpserver
 from tests.controllers.notices import smtp
@@ -73,7 +74,7 @@ async def calling(handler: httpserver.Handler, judges: hosts.Hosts) -> AsyncIter
     """A client of a server that answers so, by the name source.example."""
     async with httpserver.serving(handler) as served:
         base, header = f"http://source.example:{urlsplit(served).port}", {"Authorization": "Bearer secret-token"}
-        bucket, tls = limits.Bucket(6000, 100), authorities.context()
+        bucket, tls = limits.Bucket(6000, 100), tls_trust.context()
         api = rest.Rest(base, header, bucket, tls, monotonic=lambda: 0.0, wall=lambda: NOW, reached=judges)
         yield api
         await api.close()
@@ -131,9 +132,7 @@ def spec(url: str, kind: str = "Email", **more: Any) -> connection.Spec:
 
 
 def opened(url: str, one: hosts.Hosts, kind: str = "Email", **more: Any) -> Any:
-    made = protocols.table(
-        plain=True, tls=authorities.context(), monotonic=time.monotonic, wall=lambda: NOW, reached=one
-    )
+    made = protocols.table(plain=True, tls=tls_trust.context(), monotonic=time.monotonic, wall=lambda: NOW, reached=one)
     secret = {"username": "hosts", "password": dovecot.PASSWORD, "token": "secret-token"}
     return made[connection.Type(kind)](spec(url, kind, **more), secret, limits.Bucket(6000, 1000))
 
@@ -195,7 +194,7 @@ async def test_a_token_endpoint_is_no_forbidden_host() -> None:
     secret = {"token_url": "https://bad.example/t", "client_id": "c", "refresh_token": "r"}
     asked = grant.of(secret, plain=False)
     assert asked is not None
-    asks = exchange.Exchange(reached(Names(bad_example=[["169.254.169.254"]])), authorities.context(), wall=lambda: NOW)
+    asks = exchange.Exchange(reached(Names(bad_example=[["169.254.169.254"]])), tls_trust.context(), wall=lambda: NOW)
     with pytest.raises(hosts.Refused, match="metadata"):
         await asks.spend(asked, "r")
 
@@ -262,7 +261,7 @@ async def test_an_authority_of_the_secret_is_trusted_by_git_and_rest(tmp_path: P
         with pytest.raises(port.Misconfigured, match="no certificates"):
             await asyncio.to_thread(listed, **{"ca.crt": "none"})
         client = rest.Rest(
-            server.url, {}, limits.Bucket(6000, 100), hosts.trusted(authorities.context(), pem),
+            server.url, {}, limits.Bucket(6000, 100), hosts.trusted(tls_trust.context(), pem),
             monotonic=lambda: 0.0, wall=lambda: NOW,
         )  # fmt: skip
         with pytest.raises(port.Rejected):  # the login is asked for: the certificate was taken

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from clients import tls_trust
 from controllers.sources import port
 from controllers.sources.protocols import imap, mails
-from crds import authorities, mail
 from tests import effort, httpserver
 from tests.sources import dovecot
 from tests.sources.reading import listed, mailbox
 from tests.sources.reading import read as poll
+from text import mail
 
 pytestmark = pytest.mark.services
 
@@ -199,7 +200,7 @@ async def test_tls_is_verified() -> None:
         server.put(dovecot.mail(1))
         with pytest.raises(port.Unreachable, match="certificate"):
             await poll(mailbox(server.secure, user="ada"))
-        trusted = authorities.context()
+        trusted = tls_trust.context()
         trusted.load_verify_locations(server.authority)
         for url in (server.secure, server.url.replace("127.0.0.1", "localhost")):
             items, _, _ = await poll(mailbox(url, user="ada", tls=trusted, plain=False))

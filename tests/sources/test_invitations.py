@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from controllers.sources.protocols import mails
-from crds import invitation, mail, pendingtask
+from crds import pendingtask
 from kb.reading import mail as reading
 from tests import effort
+from text import invitations, mail
 
 EVENT = """BEGIN:VCALENDAR
 VERSION:2.0
@@ -75,7 +76,7 @@ def test_a_mail_that_is_an_invitation_has_a_text() -> None:
 )
 def test_times_are_shown_with_their_zone(start: str, shown: str) -> None:
     event = f"BEGIN:VCALENDAR\nBEGIN:VEVENT\nUID:1\n{start}\nEND:VEVENT\nEND:VCALENDAR\n"
-    assert invitation.read(event.encode()).split("\n")[-1] == shown
+    assert invitations.read(event.encode()).split("\n")[-1] == shown
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_times_are_shown_with_their_zone(start: str, shown: str) -> None:
         EVENT.replace("FREQ=WEEKLY", "FREQ=SOMETIMES"),
         "BEGIN:VCALENDAR\nEND:VCALENDAR\n",
         "BEGIN:VEVENT\n" * 4000,
-        EVENT.replace("Room 2", "x" * (invitation.MOST_BYTES)),
+        EVENT.replace("Room 2", "x" * (invitations.MOST_BYTES)),
         EVENT.replace("UID:1@example.com", "X-A:b\n" * 6000),
     ],
 )
@@ -102,7 +103,7 @@ def test_a_calendar_that_cannot_be_read_stays_an_attachment(broken: str) -> None
 def test_a_calendar_of_the_largest_size_takes_no_long_time() -> None:
     people = "".join(f"ATTENDEE;CN=Name {number}:mailto:a{number}@example.org\n" for number in range(1900))
     with effort.counted() as spent:
-        found = invitation.read(EVENT.replace("ATTENDEE:mailto:infra@example.org\n", people).encode())
+        found = invitations.read(EVENT.replace("ATTENDEE:mailto:infra@example.org\n", people).encode())
     assert spent.loops < 200
     assert " and 1851 more" in found
     assert len(found) < 20_000

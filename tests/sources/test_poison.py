@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from controllers.sources import assignments, port
-from crds import connection, facts, pendingtask
+from crds import connection, given_graph, pendingtask
 from tests.sources import parts, test_sweep
 
 pytestmark = pytest.mark.services
@@ -59,8 +59,8 @@ def thing(name: str, **changed: Any) -> port.Item:
     return replace(made, **changed)
 
 
-def known(**properties: Any) -> facts.Facts:
-    return facts.Facts(nodes=(facts.Node(key="jira::A-1", type="jira_issue", properties=properties),))
+def known(**properties: Any) -> given_graph.Facts:
+    return given_graph.Facts(nodes=(given_graph.Node(key="jira::A-1", type="jira_issue", properties=properties),))
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from clients import tls_trust
 from controllers.sources import limits, port
 from controllers.sources.protocols import imap, mailboxes, mails, pop3
-from crds import authorities, connection
+from crds import connection
 from tests import httpserver
 from tests.sources import dovecot
 from tests.sources.test_servers import by_pop3, listed, poll
@@ -87,7 +88,7 @@ async def test_a_mail_that_is_too_large_is_not_fetched() -> None:
 async def test_without_tls_only_where_it_is_allowed() -> None:
     async with server(ONE) as url:
         box = pop3.Maildrop(
-            imap.Login(url, "ada", "word", authorities.context()), limits.Bucket(6000, 100), monotonic=time.monotonic
+            imap.Login(url, "ada", "word", tls_trust.context()), limits.Bucket(6000, 100), monotonic=time.monotonic
         )
         with pytest.raises(port.Misconfigured, match="offers no STLS"):
             await poll(box)
@@ -96,11 +97,11 @@ async def test_without_tls_only_where_it_is_allowed() -> None:
 async def test_tls_is_verified_and_mails_come_by_lmtp() -> None:
     with dovecot.running(tls=True) as place:
         place.deliver(dovecot.mail(1), dovecot.mail(2))
-        trusted = authorities.context()
+        trusted = tls_trust.context()
         trusted.load_verify_locations(place.authority)
         for url in (f"pop3s://localhost:{place.pop3s}", f"pop3://localhost:{place.pop3}"):
             found = []
-            for tls in (authorities.context(), trusted):
+            for tls in (tls_trust.context(), trusted):
                 opens = mailboxes.opened(False, tls, time.monotonic)
                 spec = connection.Spec.model_validate({"type": "Email", "clientId": "acme", "url": url})
                 found.append(opens(spec, {"username": "ada", "password": dovecot.PASSWORD}, limits.Bucket(6000, 100)))
@@ -111,7 +112,7 @@ async def test_tls_is_verified_and_mails_come_by_lmtp() -> None:
 
 
 def test_a_filter_makes_no_sense() -> None:
-    opens = mailboxes.opened(True, authorities.context(), time.monotonic)
+    opens = mailboxes.opened(True, tls_trust.context(), time.monotonic)
     spec = connection.Spec.model_validate(
         {"type": "Email", "clientId": "acme", "url": "pop3s://h", "filter": {"include": ["INBOX"]}}
     )

@@ -17,10 +17,11 @@ import httpx
 import pytest
 from aiohttp import web
 
+from contracts.tokens import keyring
 from controllers.connection import decide
 from controllers.connection.credentials import Finding
 from controllers.sources import assignments, client, mongo, redact
-from crds import connection, keyring
+from crds import connection
 from tests import httpserver, ports, waiting
 from tests.sources import process
 from tests.sources.api import serving

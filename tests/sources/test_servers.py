@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from clients import tls_trust
 from controllers.sources import limits, port
 from controllers.sources.protocols import imap, mails, marks, pop3
-from crds import authorities
 from tests import waiting
 from tests.sources import dovecot, reading, servers, wire
 from tests.sources.reading import mailbox as by_imap
@@ -37,7 +37,7 @@ def user(server: servers.Server) -> str:
 
 
 def by_pop3(url: str, user: str, *, password: str = dovecot.PASSWORD) -> pop3.Maildrop:
-    login = imap.Login(url, user, password, authorities.context(), True)
+    login = imap.Login(url, user, password, tls_trust.context(), True)
     return pop3.Maildrop(login, limits.Bucket(6000, 1000), monotonic=time.monotonic)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.speech import score
-from crds import meeting
+from contracts.api import meeting
 from hack.voice import Said
 
 NEAR = 0.5

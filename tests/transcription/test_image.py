@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from crds import meeting
+from contracts.api import meeting
 from hack.image import build
 from tests import httpserver, needs
 from tests.container import Container, opened

@@ -17,7 +17,7 @@ import faster_whisper
 import numpy as np
 import pytest
 
-from crds import meeting
+from contracts.api import meeting
 from hack import voice
 from hack.cluster import progress
 from orchestrator_job.transcribe import engine, sound

@@ -30,13 +30,14 @@ import pydantic
 import structlog
 
 import kube
+from contracts import trace
 from controllers import clients, tracing
 from controllers.memory import document, mongo
 from controllers.pendingtask import directive
 from controllers.pendingtask.effects import answers, links, readings, repeats
 from controllers.pendingtask.observed import Attached, Ingested, Observation, Reading, Ruled, Trouble, trouble
 from controllers.pendingtask.policy import qualifying
-from crds import conditions, errors, order, pendingtask, scope, trace
+from crds import conditions, errors, order, pendingtask, scope
 from crds.pendingtask import Type
 from crds.phases import Phase
 from crds.priority import Priority

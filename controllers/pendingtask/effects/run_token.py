@@ -12,10 +12,11 @@ from datetime import timedelta
 from typing import Any
 
 import kube
+from contracts.tokens import runtoken
 from controllers import confined
 from controllers.pendingtask import job, workloads
 from controllers.pendingtask.observed import JobState, JobView
-from crds import errors, order, pendingtask, priority, runtoken, scope
+from crds import errors, order, pendingtask, priority, scope
 
 MARGIN = timedelta(minutes=5)
 """Beyond the deadline and the grace period: scheduling, and the last calls of a run that is being stopped."""

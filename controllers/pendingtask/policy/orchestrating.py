@@ -2,7 +2,7 @@
 
 The exit reason of the termination message (or of the stored result) decides; without either the worker was lost.
 
-Source: blueprint sections 4 and 9; `crds.exits`; seed 000 "Auto-Requeue on Inline Messages".
+Source: blueprint sections 4 and 9; `crds.exit_reasons`; seed 000 "Auto-Requeue on Inline Messages".
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from controllers.pendingtask.observed import JobState, Outcome, last_word
 from controllers.pendingtask.policy import interruption, user_task
 from controllers.pendingtask.policy.dispatched import ENDED, retried, soon
 from controllers.pendingtask.policy.interruption import POLL_SECONDS
-from crds import exits, pendingtask
-from crds.exits import ExitReason
+from crds import exit_reasons, pendingtask
+from crds.exit_reasons import ExitReason
 from crds.phases import Phase
 
 LOST = "WorkerLost"
@@ -46,11 +46,13 @@ def ended(view: View) -> Decision | None:
     outcome = _outcome(view)
     if outcome is None:
         return _lost(view)
-    if outcome.exit_reason in exits.RESUMABLE:
+    if outcome.exit_reason in exit_reasons.RESUMABLE:
         return _resume(view, outcome)
-    if len(view.task.spec.messages) > _read(view, outcome) and outcome.exit_reason in (exits.FINAL | exits.ASKS):
+    if len(view.task.spec.messages) > _read(view, outcome) and outcome.exit_reason in (
+        exit_reasons.FINAL | exit_reasons.ASKS
+    ):
         return _again(view, outcome)
-    if outcome.exit_reason in exits.FINAL:
+    if outcome.exit_reason in exit_reasons.FINAL:
         return _complete(view, outcome)
     return _ask(view, outcome)
 

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from contracts.api.queue_api import MESSAGES, Reason, explain
 from controllers.pendingtask import job as jobs
 from controllers.pendingtask.decision import Decision, Field, Launch, View, WaitFor, condition, remark, to, wait, whole
 from controllers.pendingtask.policy import dispatched, interruption
 from crds import conditions, order, pendingtask
 from crds.phases import Phase
-from crds.waits import MESSAGES, Reason, explain
 
 BYSTANDER_SECONDS = 5.0
 FLAGS = "FlagsApplied"

@@ -20,6 +20,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
+from contracts.api.queue_api import Reason
 from controllers import breaker, queue
 from controllers.pendingtask import observed, task_index
 from controllers.pendingtask import workloads as loads
@@ -27,7 +28,6 @@ from controllers.pendingtask.decision import WaitFor
 from controllers.pendingtask.slots import bookings, fair_share, ledger, router_use, user_hold, user_line, wait_reasons
 from controllers.pendingtask.slots.bookings import Offer
 from crds import order
-from crds.waits import Reason
 
 AGED_SHARE = 4
 """One of this many slots, and at least one, may go to aged Background tasks while users are active."""

@@ -12,10 +12,10 @@ import heapq
 from collections.abc import Callable
 from datetime import datetime
 
+from contracts.api.queue_api import Reason
 from controllers.pendingtask import task_index
 from controllers.pendingtask.slots import scheduler
 from crds.phases import Phase
-from crds.waits import Reason
 
 EVERY_SECONDS = 10.0
 AT_ONCE = 50

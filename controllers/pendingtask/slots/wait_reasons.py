@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from contracts.api.queue_api import Reason, explain
 from controllers.pendingtask.slots import fair_share
 from controllers.pendingtask.task_index import Entry
 from crds.phases import Phase
-from crds.waits import Reason, explain
 
 MOST_NAMES = 5
 _HOLDERS = frozenset({Reason.JOB_SUSPENDED, Reason.NOT_ALLOWED})

@@ -21,10 +21,11 @@ from typing import Any
 
 import orjson
 
+from contracts import mongo_collections
 from controllers.sources.effects import wire
 from controllers.sources.http import problems
 from controllers.sources.mongo import AFTER, ASCENDING, Duplicate, trouble
-from crds import errors, leftovers, scope
+from crds import errors, scope
 
 INTENT, SENT, DONE, UNKNOWN = "Intent", "Sent", "Done", "Unknown"
 KEPT = timedelta(days=365)
@@ -85,7 +86,7 @@ class Ledger:
     """`database` is one of `mongo.client`. A claim is free after `lasts` seconds."""
 
     def __init__(self, database: Any, *, lasts: float = 120.0) -> None:
-        self._rows, self._lasts = database[leftovers.EFFECTS], timedelta(seconds=lasts)
+        self._rows, self._lasts = database[mongo_collections.EFFECTS], timedelta(seconds=lasts)
 
     async def prepare(self) -> None:
         """Make the indexes. Raises `Unavailable`."""

@@ -18,10 +18,11 @@ from datetime import datetime
 
 import structlog
 
+from contracts.tokens import runtoken
 from controllers.sources import mongo, port, rest
 from controllers.sources.effects import doing, ledger, targets, tools, wire
 from controllers.sources.http import problems
-from crds import errors, runtoken
+from crds import errors
 
 log = structlog.get_logger("sources")
 

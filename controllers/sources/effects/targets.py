@@ -8,10 +8,11 @@ from collections.abc import Callable
 import pydantic
 
 import kube
+from contracts.tokens import runtoken
 from controllers.sources import limits, secrets
 from controllers.sources.effects import tools
 from controllers.sources.http import problems
-from crds import connection, errors, runtoken, scope
+from crds import connection, errors, scope
 
 _UNUSABLE = frozenset({"InvalidURL", "HostNotAllowed", "Suspended"})
 

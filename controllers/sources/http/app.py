@@ -10,10 +10,10 @@ import orjson
 import pydantic
 from aiohttp import web
 
+from contracts import browsers
+from contracts import problems as shared
 from controllers.sources.http import problems, routes
 from controllers.sources.http.gate import Gate
-from crds import browsers
-from crds import problems as shared
 
 _PROGRAMS = shared.Pages(None, browsers.Origins(), "JERVIS_SOURCES")
 """No web page calls here: each caller shows a token."""

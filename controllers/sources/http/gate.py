@@ -1,4 +1,4 @@
-"""Who may call: a run with its run token, or a bearer token of the file of tokens (`crds.grants`).
+"""Who may call: a run with its run token, or a bearer token of the file of tokens (`contracts.tokens.token_file`).
 
 Unlike the knowledge base the API takes no call without a token: it acts on other systems. A token is never logged.
 """
@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from contracts.tokens import runtoken, token_file
 from controllers.sources.http import problems
-from crds import grants, runtoken, scope
+from crds import scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class Caller:
     """Exactly one of the two: the verified claims of a run, or the grant of a token of the file."""
 
     claims: runtoken.Claims | None = None
-    grant: grants.Grant | None = None
+    grant: token_file.Grant | None = None
 
     @property
     def name(self) -> str:
@@ -48,7 +49,7 @@ _CALLER = web.RequestKey("caller", Caller)
 class Gate:
     """`verifier` is None where run tokens are unknown, `book` where there is no file of tokens."""
 
-    def __init__(self, verifier: runtoken.Verifier | None, book: grants.Book | None) -> None:
+    def __init__(self, verifier: runtoken.Verifier | None, book: token_file.Book | None) -> None:
         self._verifier, self._book = verifier, book
 
     def enter(

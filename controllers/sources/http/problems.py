@@ -1,4 +1,4 @@
-"""The errors of the sources process as answers (`crds.problems`).
+"""The errors of the sources process as answers (`contracts.problems`).
 
     crds.errors.Permanent     422 refused, unless it is one of these:
     +-- Malformed             400 malformed_json
@@ -23,7 +23,8 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from crds import browsers, errors, problems
+from contracts import browsers, problems
+from crds import errors
 
 Handler = problems.Handler
 

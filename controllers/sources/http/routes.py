@@ -10,7 +10,8 @@ from typing import Any
 import pydantic
 from aiohttp import web
 
-from crds import VERSION, openapi
+from contracts import openapi
+from crds import VERSION
 from kb import api
 
 

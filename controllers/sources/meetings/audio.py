@@ -15,11 +15,13 @@ from typing import Any
 
 from bson import ObjectId
 
+from contracts import mongo_collections
+from contracts.api import meeting
+from contracts.api.meeting import State
 from controllers.sources.http import problems
 from controllers.sources.meetings.store import Row, Unknown
 from controllers.sources.mongo import AFTER, ASCENDING, trouble
-from crds import errors, leftovers, meeting
-from crds.meeting import State
+from crds import errors
 
 CHUNK = 1 << 20
 LASTS = timedelta(seconds=60)
@@ -64,8 +66,8 @@ class Audio:
     def __init__(
         self, database: Any, *, wall: Callable[[], datetime], most: int = meeting.MOST_BYTES, quota: int = 100 << 30
     ) -> None:
-        self._rows = database[leftovers.MEETINGS]
-        self._files, self._chunks = database[leftovers.RECORDINGS], database[leftovers.RECORDING_CHUNKS]
+        self._rows = database[mongo_collections.MEETINGS]
+        self._files, self._chunks = database[mongo_collections.RECORDINGS], database[mongo_collections.RECORDING_CHUNKS]
         self._wall, self._most, self._quota = wall, most, quota
 
     async def prepare(self) -> None:

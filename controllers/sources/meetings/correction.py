@@ -13,7 +13,8 @@ from difflib import SequenceMatcher
 
 from pydantic import Field
 
-from crds import errors, meeting
+from contracts.api import meeting
+from crds import errors
 from router import client
 from router.client import asking, reading, schema
 

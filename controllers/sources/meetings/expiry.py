@@ -10,10 +10,11 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
+from contracts import mongo_collections
+from contracts.api.meeting import State
 from controllers.sources import assignments
 from controllers.sources.mongo import trouble
-from crds import leftovers, scope
-from crds.meeting import State
+from crds import scope
 
 _SOME = 1000
 
@@ -23,8 +24,8 @@ class Expiry:
     Connection is gone for `orphaned`; `wall` is UTC. Every method raises `mongo.Unavailable`."""
 
     def __init__(self, database: Any, *, uploads: timedelta, orphaned: timedelta, wall: Callable[[], datetime]) -> None:
-        self._rows, self._told = database[leftovers.MEETINGS], database[leftovers.TRANSCRIPTS]
-        self._files, self._chunks = database[leftovers.RECORDINGS], database[leftovers.RECORDING_CHUNKS]
+        self._rows, self._told = database[mongo_collections.MEETINGS], database[mongo_collections.TRANSCRIPTS]
+        self._files, self._chunks = database[mongo_collections.RECORDINGS], database[mongo_collections.RECORDING_CHUNKS]
         self._connections = database[assignments.CONNECTIONS]
         self._uploads, self._orphaned, self._wall = uploads, orphaned, wall
 

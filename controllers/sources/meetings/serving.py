@@ -21,9 +21,10 @@ from typing import Any, TypeVar
 import pydantic
 from aiohttp import web
 
+from contracts.api import meeting
+from contracts.tokens import token_file
 from controllers.sources.http import app, gate, problems, routes
 from controllers.sources.meetings import audio, metrics, store
-from crds import grants, meeting
 
 T = TypeVar("T", bound=pydantic.BaseModel)
 TUS = {"Tus-Resumable": "1.0.0"}
@@ -155,7 +156,7 @@ class Serving:
         if not (text.isascii() and text.isdigit() and 1 <= int(text) <= _MOST_LISTED):
             raise problems.Invalid(f"limit {text!r} is no number from 1 to {_MOST_LISTED}", field="limit")
         clients = {one.client_id for one in caller.grant.scopes} if caller.grant is not None else set()
-        if clients and grants.EVERY not in clients:
+        if clients and token_file.EVERY not in clients:
             wanted["clientId"] = {"$in": sorted(clients)}
         rows = await self._meetings.listed(wanted, int(text) + 1, partial(caller.allows, writing=False))
         shown = tuple(store.shown(row) for row in rows[: int(text)])

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from contracts import mongo_collections
+from contracts.api import meeting
+from contracts.api.meeting import Correction, State
 from controllers.sources import assignments
 from controllers.sources.http import problems
 from controllers.sources.mongo import AFTER, ASCENDING, DESCENDING, Duplicate, trouble
-from crds import connection, leftovers, meeting, scope
-from crds.meeting import Correction, State
+from crds import connection, scope
 
 MOST_ATTEMPTS = 3
 """Transcriptions of one recording that fail or vanish; a person may ask for as many again."""
@@ -51,7 +53,7 @@ class Meetings:
     """`database` is one of `mongo.client`. Every method raises `mongo.Unavailable`."""
 
     def __init__(self, database: Any) -> None:
-        self._rows, self._told = database[leftovers.MEETINGS], database[leftovers.TRANSCRIPTS]
+        self._rows, self._told = database[mongo_collections.MEETINGS], database[mongo_collections.TRANSCRIPTS]
         self._connections, self._items = database[assignments.CONNECTIONS], database[assignments.ITEMS]
 
     async def prepare(self) -> None:

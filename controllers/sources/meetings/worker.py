@@ -12,9 +12,10 @@ from datetime import datetime
 
 import structlog
 
+from contracts.api import meeting
 from controllers.sources import mongo
 from controllers.sources.meetings import correction, metrics, store
-from crds import errors, meeting, priority, scope
+from crds import errors, priority, scope
 from kb import client as kb
 from router import client as router
 from router.client import asking

@@ -14,7 +14,8 @@ from zoneinfo import ZoneInfo
 from controllers.sources import hosts, limits, port, rest
 from controllers.sources.oauth import tokens
 from controllers.sources.protocols import window
-from crds import connection, mail, pendingtask
+from crds import connection, pendingtask
+from text import mail
 
 FILE_BYTES = 10 << 20
 FILES_BYTES = 16 << 20

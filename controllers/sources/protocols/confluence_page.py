@@ -12,7 +12,8 @@ from typing import Any
 
 from controllers.sources import port
 from controllers.sources.protocols import atlassian, storage, window
-from crds import access, facts, mail, pendingtask
+from crds import access, given_graph, pendingtask
+from text import mail
 
 EXPAND = (
     "body.storage,version,space,ancestors,history,metadata.labels,"
@@ -135,7 +136,7 @@ def _name(value: Any) -> str:
     return str(value.get("displayName") or value.get("publicName") or "") if isinstance(value, Mapping) else ""
 
 
-def _facts(page: Raw, body: storage.Page, pages: Mapping[tuple[str, str], str]) -> facts.Facts:
+def _facts(page: Raw, body: storage.Page, pages: Mapping[tuple[str, str], str]) -> given_graph.Facts:
     own, space, history = urn(page), str(page["space"]["key"]), page.get("history") or {}
     author = history.get("createdBy") or {}
     properties = {
@@ -147,13 +148,13 @@ def _facts(page: Raw, body: storage.Page, pages: Mapping[tuple[str, str], str]) 
         "authorName": _name(author),
     }
     known = {name: value for name, value in properties.items() if value not in ("", None)}
-    nodes = [facts.Node(key=own, type="confluence_page", properties=facts.fit(known), at="content")]
+    nodes = [given_graph.Node(key=own, type="confluence_page", properties=given_graph.fit(known), at="content")]
     found: dict[tuple[str, str], str] = {}
     account = author.get("accountId") or author.get("username") or author.get("userKey")
     if account:
         person = {"accountId": str(account), "name": _name(author), "email": str(author.get("email") or "")}
         said = {name: value for name, value in person.items() if value}
-        nodes.append(facts.Node(key=f"user:{account}", type="user", properties=said, at="history.createdBy"))
+        nodes.append(given_graph.Node(key=f"user:{account}", type="user", properties=said, at="history.createdBy"))
         found["written_by", f"user:{account}"] = "history.createdBy"
     ancestors = page.get("ancestors") or ()
     if ancestors:
@@ -170,8 +171,8 @@ def _facts(page: Raw, body: storage.Page, pages: Mapping[tuple[str, str], str]) 
         if (where or space, title) in pages:
             found["references", pages[where or space, title]] = "link"
     made = [
-        facts.Relationship(source=own, type=relation, target=target, at=at)
+        given_graph.Relationship(source=own, type=relation, target=target, at=at)
         for (relation, target), at in found.items()
-        if target != own and len(target) <= facts.KEY_CHARS
+        if target != own and len(target) <= given_graph.KEY_CHARS
     ]
-    return facts.Facts(nodes=tuple(nodes), relationships=tuple(made[: facts.MOST_RELATIONSHIPS]))
+    return given_graph.Facts(nodes=tuple(nodes), relationships=tuple(made[: given_graph.MOST_RELATIONSHIPS]))

@@ -16,8 +16,9 @@ from datetime import datetime
 from typing import Any
 
 from controllers.sources import port
-from crds import facts, mail, pendingtask
+from crds import given_graph, pendingtask
 from crds.access import Access
+from text import mail
 
 TEXT_BYTES = 1 << 20
 """Of an item; what is behind it is cut, and the text says so."""
@@ -215,7 +216,7 @@ def _shown(who: Person | None) -> str:
     return "" if who is None else f"{who.login} ({who.name})" if who.name and who.name != who.login else who.login
 
 
-def _facts(provider: str, thing: Thing, comments: tuple[Comment, ...]) -> facts.Facts:
+def _facts(provider: str, thing: Thing, comments: tuple[Comment, ...]) -> given_graph.Facts:
     own = _key(provider, thing.place)
     properties = {
         "key": thing.place,
@@ -233,11 +234,13 @@ def _facts(provider: str, thing: Thing, comments: tuple[Comment, ...]) -> facts.
         "url": thing.url,
     }
     nodes = [_node(own, f"{provider}_{'merge_request' if thing.mark == '!' else 'issue'}", properties, "fields")]
-    edges: dict[tuple[str, str, str], facts.Relationship] = {}
+    edges: dict[tuple[str, str, str], given_graph.Relationship] = {}
 
     def edge(source: str, kind: str, target: str, at: str) -> None:
         if source != target:
-            edges.setdefault((source, kind, target), facts.Relationship(source=source, type=kind, target=target, at=at))
+            edges.setdefault(
+                (source, kind, target), given_graph.Relationship(source=source, type=kind, target=target, at=at)
+            )
 
     people = {one.login: one for one in (thing.author, *thing.assignees, *(one.author for one in comments)) if one}
     for who in list(people.values())[:24]:
@@ -264,8 +267,9 @@ def _facts(provider: str, thing: Thing, comments: tuple[Comment, ...]) -> facts.
     ):
         for source, kind, target in _mentioned(own, provider, thing, text):
             edge(source, kind, target, at)
-    return facts.Facts(
-        nodes=tuple(nodes[: facts.MOST_NODES]), relationships=tuple(edges.values())[: facts.MOST_RELATIONSHIPS]
+    return given_graph.Facts(
+        nodes=tuple(nodes[: given_graph.MOST_NODES]),
+        relationships=tuple(edges.values())[: given_graph.MOST_RELATIONSHIPS],
     )
 
 
@@ -285,9 +289,9 @@ def _mentioned(own: str, provider: str, thing: Thing, text: str) -> Iterator[tup
         yield own, "mentions_file", f"file:{path}"[:1024]
 
 
-def _node(key: str, kind: str, properties: Mapping[str, Any], at: str) -> facts.Node:
+def _node(key: str, kind: str, properties: Mapping[str, Any], at: str) -> given_graph.Node:
     known = {name: said for name, said in properties.items() if said not in ("", [])}
-    return facts.Node(key=key, type=kind, properties=facts.fit(known), at=at)
+    return given_graph.Node(key=key, type=kind, properties=given_graph.fit(known), at=at)
 
 
 def _user(who: Person) -> str:

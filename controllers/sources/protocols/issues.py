@@ -27,7 +27,8 @@ import structlog
 from controllers.sources import hosts, limits, port, rest
 from controllers.sources.oauth import tokens
 from controllers.sources.protocols import forge, issue, progress
-from crds import access, connection, mail
+from crds import access, connection
+from text import mail
 
 log = structlog.get_logger("sources")
 

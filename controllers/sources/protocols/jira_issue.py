@@ -13,7 +13,8 @@ from typing import Any
 
 from controllers.sources import port
 from controllers.sources.protocols import adf, atlassian, window
-from crds import access, facts, mail, pendingtask
+from crds import access, given_graph, pendingtask
+from text import mail
 
 FIELDS = (
     "summary", "description", "issuetype", "status", "priority", "labels", "components", "created", "updated",
@@ -196,23 +197,25 @@ def _user(value: Any) -> tuple[str, dict[str, Any]] | None:
 
 def _facts(
     issue: Raw, description: str, comments: Sequence[Raw], custom: Custom, projects: frozenset[str]
-) -> facts.Facts:
+) -> given_graph.Facts:
     fields, own = issue["fields"], f"jira::{issue['key']}"
     properties = _properties(issue, custom)
     if description:
         properties["description"] = description[:_DESCRIPTION_CHARS]
-    nodes = {own: facts.Node(key=own, type="jira_issue", properties=facts.fit(properties), at="fields")}
-    made: dict[tuple[str, str, str], facts.Relationship] = {}
+    nodes = {own: given_graph.Node(key=own, type="jira_issue", properties=given_graph.fit(properties), at="fields")}
+    made: dict[tuple[str, str, str], given_graph.Relationship] = {}
 
     def relate(source: str, relation: str, target: str, at: str) -> None:
-        if source == target or max(len(source), len(target)) > facts.KEY_CHARS:
+        if source == target or max(len(source), len(target)) > given_graph.KEY_CHARS:
             return
-        if (source, relation, target) not in made and len(made) < facts.MOST_RELATIONSHIPS:
-            made[source, relation, target] = facts.Relationship(source=source, type=relation, target=target, at=at)
+        if (source, relation, target) not in made and len(made) < given_graph.MOST_RELATIONSHIPS:
+            made[source, relation, target] = given_graph.Relationship(
+                source=source, type=relation, target=target, at=at
+            )
 
     def node(key: str, kind: str, values: Mapping[str, Any], at: str) -> None:
-        if len(nodes) < facts.MOST_NODES and len(key) <= facts.KEY_CHARS:
-            nodes.setdefault(key, facts.Node(key=key, type=kind, properties=facts.fit(values), at=at))
+        if len(nodes) < given_graph.MOST_NODES and len(key) <= given_graph.KEY_CHARS:
+            nodes.setdefault(key, given_graph.Node(key=key, type=kind, properties=given_graph.fit(values), at=at))
 
     for name, relation in (("assignee", "assigned_to"), ("reporter", "reported_by")):
         who = _user(fields.get(name))
@@ -247,7 +250,7 @@ def _facts(
         relate(own, "references", f"jira::{key}", "text")
     for path in paths(words)[:_MENTIONED]:
         relate(own, "mentions_file", f"file:{path}", "text")
-    return facts.Facts(nodes=tuple(nodes.values()), relationships=tuple(made.values()))
+    return given_graph.Facts(nodes=tuple(nodes.values()), relationships=tuple(made.values()))
 
 
 def keys(text: str, projects: frozenset[str]) -> list[str]:

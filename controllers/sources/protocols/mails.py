@@ -10,7 +10,8 @@ from datetime import datetime
 import structlog
 
 from controllers.sources import port
-from crds import mail, pendingtask
+from crds import pendingtask
+from text import mail
 
 log = structlog.get_logger("sources")
 
@@ -72,7 +73,7 @@ def read(fetched: Sequence[tuple[Head, bytes | None]]) -> tuple[tuple[port.Item,
 
 
 def item(place: str, raw: bytes, received: datetime | None) -> port.Item:
-    """A mail as an item; `place` names one without a Message-ID. Raises `crds.mail.UnreadableError`."""
+    """A mail as an item; `place` names one without a Message-ID. Raises `text.mail.UnreadableError`."""
     found = mail.read(raw)
     digest = hashlib.sha256(raw).hexdigest()
     source_id = found.message_id[:_ID_CHARS] or place

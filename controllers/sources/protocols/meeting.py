@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncGenerator, Sequence
 
+from contracts.api import meeting
+from contracts.api.meeting import State
 from controllers.sources import assignments, port
 from controllers.sources.meetings import store
-from crds import meeting, pendingtask, scope
-from crds.meeting import State
+from crds import pendingtask, scope
 
 PAGE = 20
 IDS = 500

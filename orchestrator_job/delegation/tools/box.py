@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import httpx
 import structlog
 
+from contracts.rules import enforce_lines
 from controllers.sources import client as sources_client
-from crds import priority, provisions, scope
+from crds import priority, scope
 from kb import client as kb_client
 from orchestrator_job import fence, mongo
 from orchestrator_job.delegation.tools import port, settings
@@ -41,7 +42,7 @@ class Means:
 
     settings: settings.Settings
     viewer: scope.Scope
-    rules: provisions.Provisions
+    rules: enforce_lines.Provisions
     namespace: str
     urgency: priority.Priority
     kb: kb_client.Client

@@ -10,8 +10,8 @@ from typing import Annotated
 
 from pydantic import Field, JsonValue, model_validator
 
+from contracts.rules import enforce_lines
 from controllers.sources import client as sources_client
-from crds import provisions
 from orchestrator_job import outcome
 from orchestrator_job.delegation.tools import bounds, effects, port, settings
 
@@ -43,7 +43,9 @@ class Checks:
     arguments = CiStatus
     away_seconds = port.DISPENSABLE_SECONDS
 
-    def __init__(self, client: sources_client.Client, allowed: settings.Settings, rules: provisions.Provisions) -> None:
+    def __init__(
+        self, client: sources_client.Client, allowed: settings.Settings, rules: enforce_lines.Provisions
+    ) -> None:
         self._client, self._rules = client, rules
         self._usual = allowed.ci_connection or allowed.tracker_connection
 

@@ -12,9 +12,11 @@ import httpx
 import pydantic
 from pydantic import Field
 
+from contracts.api import cluster_state
+from contracts.api.cluster_state import Part
+from contracts.rules import enforce_lines
 from controllers.sources import client as sources_client
-from crds import addresses, clusterstate, errors, provisions
-from crds.clusterstate import Part
+from crds import addresses, errors
 from orchestrator_job import errors as job_errors
 from orchestrator_job.delegation.tools import bounds, port
 
@@ -33,11 +35,11 @@ class ClusterState(port.Arguments):
 
     what: Annotated[tuple[Part, ...], Field(max_length=len(Part))] = (Part.PODS, Part.WORKLOADS, Part.EVENTS)
     name: Annotated[str, Field(pattern=_NAME)] = ""
-    limit: Annotated[int, Field(ge=1, le=clusterstate.MOST)] = clusterstate.USUAL
+    limit: Annotated[int, Field(ge=1, le=cluster_state.MOST)] = cluster_state.USUAL
     log: Annotated[str, Field(pattern=_NAME)] = ""
     container: Annotated[str, Field(pattern=_NAME)] = ""
     previous: bool = False
-    lines: Annotated[int, Field(ge=1, le=clusterstate.LOG_LINES)] = 100
+    lines: Annotated[int, Field(ge=1, le=cluster_state.LOG_LINES)] = 100
 
 
 class Cluster:
@@ -53,7 +55,7 @@ class Cluster:
         http: httpx.AsyncClient,
         token: sources_client.Token,
         namespace: str,
-        rules: provisions.Provisions,
+        rules: enforce_lines.Provisions,
         *,
         logs: bool,
     ) -> None:
@@ -78,9 +80,9 @@ class Cluster:
             return _refused(answer)
         try:
             if given.log:
-                shown = log_text(clusterstate.Log.model_validate_json(answer.content))
+                shown = log_text(cluster_state.Log.model_validate_json(answer.content))
             else:
-                shown = text(clusterstate.State.model_validate_json(answer.content))
+                shown = text(cluster_state.State.model_validate_json(answer.content))
         except pydantic.ValidationError:
             return bounds.failed("The operator's answer is no state of a namespace.")
         rest = "Give `name`, fewer parts, or a smaller limit."
@@ -115,7 +117,7 @@ def _refused(answer: httpx.Response) -> port.Result:
     return bounds.failed(errors.Permanent(message, remedy=remedy or None))
 
 
-def text(state: clusterstate.State) -> str:
+def text(state: cluster_state.State) -> str:
     """For the model: a line for each thing, what is empty is left out. Pure."""
     lines = [f"Namespace {state.namespace}"]
     for part in Part:
@@ -130,7 +132,7 @@ def text(state: clusterstate.State) -> str:
     return "\n".join(lines)
 
 
-def log_text(log: clusterstate.Log) -> str:
+def log_text(log: cluster_state.Log) -> str:
     """For the model. Pure."""
     named = f", container {log.container}" if log.container else ""
     before = ", before its last restart" if log.previous else ""
@@ -138,7 +140,7 @@ def log_text(log: clusterstate.Log) -> str:
     return "\n".join([f"Log of pod {log.pod}{named}{before}:", *begun, log.text.strip("\n") or "(empty)"])
 
 
-def _pod(one: clusterstate.Pod) -> Iterable[str]:
+def _pod(one: cluster_state.Pod) -> Iterable[str]:
     yield f"- {one.name}: {_stated(one.phase, one.reason)}, {one.ready} ready" + _rest(
         {"owner": one.owner, "node": one.node, "created": one.created_at, "deleting": one.deleting and "yes",
          "message": one.message}
@@ -154,7 +156,7 @@ def _pod(one: clusterstate.Pod) -> Iterable[str]:
                 yield f"      {name}: {ended.reason or 'ended'}{_rest({**code, 'message': ended.message})}"
 
 
-def _workload(one: clusterstate.Workload) -> Iterable[str]:
+def _workload(one: cluster_state.Workload) -> Iterable[str]:
     numbers = {
         "desired": one.desired, "ready": one.ready, "updated": one.updated, "available": one.available,
         "active": one.active, "failed": one.failed, "suspended": one.suspended and "yes",
@@ -166,26 +168,26 @@ def _workload(one: clusterstate.Workload) -> Iterable[str]:
     yield from _conditions(one.conditions)
 
 
-def _event(one: clusterstate.Event) -> Iterable[str]:
+def _event(one: cluster_state.Event) -> Iterable[str]:
     yield f"- {one.last_at} {one.type} {one.reason} {one.about} (x{one.count}, {one.source}): {one.message}"
 
 
-def _service(one: clusterstate.Service) -> Iterable[str]:
+def _service(one: cluster_state.Service) -> Iterable[str]:
     ends = "endpoints not read" if one.ready is None else f"{one.ready} endpoints ready, {one.not_ready} not"
     yield f"- {one.name}: {one.type} {' '.join(one.ports)}, {ends}"
 
 
-def _volume(one: clusterstate.Volume) -> Iterable[str]:
+def _volume(one: cluster_state.Volume) -> Iterable[str]:
     sizes = {"requested": one.requested, "capacity": one.capacity, "class": one.storage_class}
     yield f"- {one.name}: {one.phase}{_rest(sizes)}"
     yield from _conditions(one.conditions)
 
 
-def _quota(one: clusterstate.Quota) -> Iterable[str]:
+def _quota(one: cluster_state.Quota) -> Iterable[str]:
     yield f"- {one.name}: " + ", ".join(f"{name} {one.used.get(name, '?')}/{most}" for name, most in one.hard.items())
 
 
-def _conditions(found: Iterable[clusterstate.Condition]) -> Iterable[str]:
+def _conditions(found: Iterable[cluster_state.Condition]) -> Iterable[str]:
     for one in found:
         yield f"    {one.type} {one.status}{_rest({'reason': one.reason, 'since': one.since, 'message': one.message})}"
 

@@ -1,8 +1,8 @@
 """Commands on a workspace, run by the operator in a Job of its own: no token, no network, limits.
 
-The run records what it wants (`crds.sandbox`) under the key of the call and waits for the record to be Done. A resumed
-run finds its record and waits for the same command; nothing is run twice. The patch is then applied to the workspace as
-any other change.
+The run records what it wants (`contracts.api.sandbox`) under the key of the call and waits for the record to be Done. A
+resumed run finds its record and waits for the same command; nothing is run twice. The patch is then applied to the
+workspace as any other change.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from contracts.api import sandbox
 from controllers.sources import client as sources_client
-from crds import errors, sandbox, values
+from crds import errors, values
 from kb import client as kb_client
 from orchestrator_job import fence, mongo, outcome
 from orchestrator_job.delegation.tools import bounds, checkout, effects, knowledge, port, settings, workspace

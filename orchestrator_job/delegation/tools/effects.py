@@ -15,8 +15,9 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 
+from contracts.rules import enforce_lines
 from controllers.sources import client as sources_client
-from crds import provisions, scope, values
+from crds import scope, values
 from kb import client as kb_client
 from orchestrator_job import ledger, outcome
 from orchestrator_job.delegation import repeats
@@ -110,7 +111,7 @@ class Means:
     kb: kb_client.Client
     viewer: scope.Scope
     allowed: settings.Settings
-    rules: provisions.Provisions
+    rules: enforce_lines.Provisions
     known: tuple[sources_client.Named, ...] = ()
     """The Connections that the run may use, as far as that is known."""
 

@@ -12,7 +12,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, JsonValue, StringConstraints
 
-from crds import approvals, priority, provisions, scope
+from contracts.rules import enforce_lines
+from crds import approvals, priority, scope
 from kb import api
 from kb import client as kb_client
 from orchestrator_job import ledger, outcome
@@ -34,7 +35,7 @@ class Means:
 
     kb: kb_client.Client
     viewer: scope.Scope
-    rules: provisions.Provisions
+    rules: enforce_lines.Provisions
     urgency: priority.Priority
     task_uid: str
 
@@ -389,7 +390,7 @@ class Rule:
     def aims(self, given: ProposeRule) -> Mapping[str, str]:
         """The key. Raises `port.Misused` for a line that cannot be enforced."""
         try:
-            provisions.of(given.content)
+            enforce_lines.of(given.content)
         except ValueError as error:
             raise port.Misused(f"{self.name}: content: {error}") from error
         return {"key": given.key}

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from crds import provisions
+from contracts.rules import enforce_lines
 from kb import api
 from kb import client as kb_client
 from orchestrator_job import outcome
@@ -82,4 +82,4 @@ class Fetch:
             host = urlsplit(url).hostname
         except ValueError:
             return False
-        return bool(host and self._hosts) and bounds.allowed(self._hosts, provisions.hostname(host or ""))
+        return bool(host and self._hosts) and bounds.allowed(self._hosts, enforce_lines.hostname(host or ""))

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from crds import history
+from contracts.api import history
 from tests.chart.admission import callers
 from tests.chart.admission.callers import HOME, OUTSIDE, TENANT, Caller
 from tests.chart.cluster import Cluster

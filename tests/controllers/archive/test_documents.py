@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from contracts import mongo_collections
+from contracts.api import sandbox
 from controllers.archive import finished, mongo, openapi, query, record, wire
 from controllers.memory import mongo as memory
-from crds import leftovers, sandbox
 from crds.phases import Phase
 from orchestrator_job import artifacts, checkpoints, fence, ledger, outcome
 from orchestrator_job import memory as read
@@ -164,8 +165,8 @@ def test_every_collection_of_a_run_is_swept_and_the_notices_and_effects() -> Non
         checkout.COLLECTION,
         outside.COLLECTION,
         sandbox.COLLECTION,
-        leftovers.NOTICES,
-        leftovers.EFFECTS,
+        mongo_collections.NOTICES,
+        mongo_collections.EFFECTS,
     }
     assert {memory.MEMORY, memory.RESULTS, mongo.RESULTS} <= set(mongo.LEFTOVERS)
 

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from contracts.api import cluster_state
+from contracts.tokens import runtoken
 from controllers.clusterstate import hiding, http, reading
-from crds import clusterstate, runtoken
 from tests import waiting
 from tests.controllers.build import present
 from tests.controllers.clusterstate.wire import NAMESPACE, OWN, POD, TEAM, Apiserver, Place, opened, token
@@ -77,7 +78,7 @@ async def test_what_is_read_and_shown_is_bounded(place: Place, server: Apiserver
     pods = [{"metadata": {"name": f"router-{at:04}"}, "spec": {}} for at in range(reading.LOOKED_AT)]
     server.lists[f"{TEAM}/pods"], server.left = pods, 70
     server.lists[f"{TEAM}/events"] = [{"metadata": {"name": f"e{at}"}} for at in range(2300)]
-    found = clusterstate.State.model_validate((await place.ask(parts="pods,events", limit="100")).json())
+    found = cluster_state.State.model_validate((await place.ask(parts="pods,events", limit="100")).json())
     assert found.events is not None
     assert (len(present(found.pods).items), present(found.pods).left_out) == (100, 400 + 70)
     assert present(found.pods).unread == "only 500 pods were looked at"
@@ -85,7 +86,7 @@ async def test_what_is_read_and_shown_is_bounded(place: Place, server: Apiserver
     assert (asked.count("pods"), asked.count("events")) == (5, 20)
     assert {query["limit"] for _, query in server.asked} == {"100"}
     assert (found.events.left_out, found.events.unread) == (1900 + 370, "only 2000 events were looked at")
-    named = clusterstate.State.model_validate((await place.ask(parts="pods", name="r-000")).json())
+    named = cluster_state.State.model_validate((await place.ask(parts="pods", name="r-000")).json())
     assert named.pods is not None
     # Of those that were not looked at it is not known which have the name.
     assert ([one.name for one in named.pods.items][:2], named.pods.left_out) == (["router-0000", "router-0001"], 0)
@@ -96,7 +97,7 @@ async def test_objects_of_any_size_are_read_within_a_number_of_bytes(place: Plac
     long = {"annotations": {"note": "x" * (256 << 10)}}
     jobs = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
     server.lists[jobs] = [{"metadata": {"name": f"j{at:03}", **long}, "spec": {}} for at in range(60)]
-    found = clusterstate.State.model_validate((await place.ask(parts="workloads", limit="100")).json())
+    found = cluster_state.State.model_validate((await place.ask(parts="workloads", limit="100")).json())
     assert (len(present(found.workloads).items), present(found.workloads).unread) == (60, "")
     sizes = [int(query["limit"]) for path, query in server.asked if path == jobs]
     assert sizes == [100, 25, *[6] * 10]
@@ -106,16 +107,16 @@ async def test_objects_of_any_size_are_read_within_a_number_of_bytes(place: Plac
         for at in range(60)
     ]  # fmt: skip
     server.asked.clear()
-    found = clusterstate.State.model_validate((await place.ask(parts="workloads", limit="100")).json())
+    found = cluster_state.State.model_validate((await place.ask(parts="workloads", limit="100")).json())
     assert (present(found.workloads).unread, present(found.workloads).left_out) == ("only 11 jobs were looked at", 49)
     server.lists[jobs] = [{"metadata": {"name": "j"}, "spec": {"x": "x" * (3 << 20)}}]
-    found = clusterstate.State.model_validate((await place.ask(parts="workloads", limit="100")).json())
+    found = cluster_state.State.model_validate((await place.ask(parts="workloads", limit="100")).json())
     assert (present(found.workloads).unread, present(found.workloads).items) == ("only 0 jobs were looked at", ())
 
 
 async def test_kinds_are_read_one_after_another(place: Place, server: Apiserver) -> None:
     server.open.clear()
-    asked = asyncio.create_task(place.ask(parts=",".join(clusterstate.Part)))
+    asked = asyncio.create_task(place.ask(parts=",".join(cluster_state.Part)))
     await waiting.eventually(lambda: server.asked, "the server is asked")
     await asyncio.sleep(0.5)
     assert [path for path, _ in server.asked] == [f"{TEAM}/pods"]
@@ -137,7 +138,7 @@ async def test_a_message_is_shown_where_what_it_may_quote_is_known(place: Place,
         event("Pod", "router-1", "u0"), event("Pod", "gone"), event("Job", "gone"), event("ReplicaSet", "gone-5d9c"),
         event("Rollout", "router"),
     ]  # fmt: skip
-    found = clusterstate.State.model_validate((await place.ask(parts="events")).json())
+    found = cluster_state.State.model_validate((await place.ask(parts="events")).json())
     assert [one.message for one in present(found.events).items] == ["ran ***"] * 5 + [""] * 5
     said = "messages of 5 events are not shown: the specifications of their objects were not read"
     assert present(found.events).unread == said
@@ -147,7 +148,7 @@ async def test_where_too_much_is_to_be_hidden_no_message_is_shown(place: Place, 
     env = [{"name": "A", "value": f"value-{at}"} for at in range(hiding.MOST_VALUES + 1)]
     pod = {"metadata": {"name": "router-1"}, "spec": {"containers": [{"name": "router", "env": env}]}}
     server.lists[f"{TEAM}/pods"] = [{**pod, "status": {"phase": "Failed", "message": "ran value-7"}}]
-    found = clusterstate.State.model_validate((await place.ask(parts="pods")).json())
+    found = cluster_state.State.model_validate((await place.ask(parts="pods")).json())
     assert (present(found.pods).items[0].phase, present(found.pods).items[0].message) == ("Failed", "")
     assert present(found.pods).unread == (
         "messages are not shown: specifications hold too many values that would be hidden in them"
@@ -182,7 +183,7 @@ async def test_a_right_that_is_missing_leaves_out_its_part_alone(place: Place, s
     server.refuses[f"{TEAM}/events"] = 403
     server.refuses[f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices"] = 403
     server.lists[f"{TEAM}/services"] = [{"metadata": {"name": "router"}, "spec": {"ports": [{"port": 80}]}}]
-    found = clusterstate.State.model_validate((await place.ask(parts="pods,events,services")).json())
+    found = cluster_state.State.model_validate((await place.ask(parts="pods,events,services")).json())
     assert [one.name for one in present(found.pods).items] == ["router-1"]
     assert present(found.events).unread.startswith("events: GET ")
     assert (present(found.services).items[0].ready, present(found.services).items[0].ports) == (None, ("80/TCP",))
@@ -205,9 +206,9 @@ async def test_the_end_of_a_log_is_shown_without_what_is_hidden(place: Place, se
 
 async def test_a_log_of_long_lines_ends_where_it_ends(place: Place, server: Apiserver) -> None:
     server.log = [f"{at} {'x' * 3000}" for at in range(200)]
-    shown = clusterstate.Log.model_validate((await place.ask("/logs/router-1", lines="200")).json())
+    shown = cluster_state.Log.model_validate((await place.ask("/logs/router-1", lines="200")).json())
     assert shown.cut
-    assert len(shown.text) == clusterstate.LOG_CHARS
+    assert len(shown.text) == cluster_state.LOG_CHARS
     assert shown.text.rstrip().rpartition("\n")[2].startswith("199 ")
     sizes = [query["tailLines"] for path, query in server.asked if path.endswith("/log")]
     assert sizes == ["200", "50"]

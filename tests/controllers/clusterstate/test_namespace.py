@@ -10,9 +10,9 @@ import pytest
 from kubernetes import client
 
 import kube
+from contracts.api import cluster_state
+from contracts.api.cluster_state import Part
 from controllers.clusterstate import reading
-from crds import clusterstate
-from crds.clusterstate import Part
 from tests import waiting
 from tests.conftest import api_client
 from tests.controllers.build import present
@@ -121,7 +121,7 @@ async def cluster(filled: Path) -> AsyncIterator[kube.Kube]:
     await session.close()
 
 
-async def read(api: kube.Kube, *logs: str, **asked: Any) -> clusterstate.State:
+async def read(api: kube.Kube, *logs: str, **asked: Any) -> cluster_state.State:
     reads = reading.Reading(api, reading.Allowed("jervis", logs=frozenset(logs)))
     return await reads.state(reading.Asked(NAMESPACE, **{"parts": tuple(Part), **asked}))
 
@@ -138,7 +138,7 @@ async def test_a_namespace_is_shown_without_what_is_confidential(cluster: kube.K
     [app] = sick.containers
     assert (app.state, app.reason, app.restarts) == ("waiting", "CrashLoopBackOff", 7)
     assert app.message == "back-off restarting /bin/app ***"
-    assert app.last == clusterstate.Ended(reason="OOMKilled", exit_code=137, finished_at=AT)
+    assert app.last == cluster_state.Ended(reason="OOMKilled", exit_code=137, finished_at=AT)
     assert (app.image, app.limits) == ("registry.test/app:1", {"memory": "64Mi"})
     assert (well.name, well.phase) == ("app-1", "Pending")
 

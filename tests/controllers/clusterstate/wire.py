@@ -14,9 +14,9 @@ import prometheus_client
 from aiohttp import web
 
 import kube
+from contracts.tokens import runtoken
 from controllers import metrics
 from controllers.clusterstate import http, reading
-from crds import runtoken
 from crds.priority import Priority
 from tests import httpserver, waiting
 from tests.crds import runs

@@ -13,7 +13,7 @@ from controllers.pendingtask import decision, observed
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.observed import JobState, ObservedState, Outcome, PodView, Slots, TokenNotWritten, Trouble
 from controllers.pendingtask.policy import dispatched
-from crds.exits import ExitReason
+from crds.exit_reasons import ExitReason
 from crds.pendingtask import UserTaskKind
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, after, apply, decided, job, pod, present, routed

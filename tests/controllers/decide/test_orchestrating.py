@@ -11,7 +11,7 @@ from controllers.pendingtask.decide import decide
 from controllers.pendingtask.observed import JobState, ObservedState, Outcome
 from controllers.pendingtask.policy import interruption
 from crds import conditions, pendingtask
-from crds.exits import ExitReason
+from crds.exit_reasons import ExitReason
 from crds.pendingtask import Question, UserTaskKind
 from crds.phases import Phase
 from tests.controllers import build

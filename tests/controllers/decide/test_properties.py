@@ -29,7 +29,7 @@ from controllers.pendingtask.observed import (
 )
 from controllers.pendingtask.transitions import batched
 from crds import conditions, pendingtask
-from crds.exits import ExitReason
+from crds.exit_reasons import ExitReason
 from crds.pendingtask import Hints
 from crds.phases import HOLDS_SLOT, TERMINAL, Phase
 from tests import thorough

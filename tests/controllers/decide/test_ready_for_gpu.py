@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import pytest
 
+from contracts.api.queue_api import Reason
 from controllers.pendingtask import decision, observed, transitions
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.observed import JobState, Limits, ObservedState, Outcome
-from crds.exits import ExitReason
+from crds.exit_reasons import ExitReason
 from crds.phases import Phase
-from crds.waits import Reason
 from tests.controllers.build import GPU, NOW, after, apply, changed, decided, job, pod, present, routed, task
 
 OPEN = ObservedState(slots=GPU)

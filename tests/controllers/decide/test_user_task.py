@@ -17,7 +17,7 @@ import pytest
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.observed import JobState, Limits, ObservedState, Outcome, Trouble
 from crds import approvals, conditions, pendingtask
-from crds.exits import ExitReason
+from crds.exit_reasons import ExitReason
 from crds.pendingtask import Question, UserTaskKind
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, after, apply, asked, changed, decided, job, pod, present, routed

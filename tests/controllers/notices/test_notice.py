@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from contracts.rules.notices import Event
 from controllers.notices import notice
 from crds import pendingtask, scope
-from crds.notices import Event
 from crds.phases import Phase
 from kb import api
 from tests.controllers import build

@@ -16,9 +16,9 @@ import pydantic
 import pytest
 
 from clients import http
+from contracts.rules import notices
 from controllers import settings
 from controllers.notices import mailer, notice, sender
-from crds import notices
 from hack.cluster import certificates
 from tests.clients import servers
 from tests.controllers.build import present

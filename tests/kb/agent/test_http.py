@@ -19,8 +19,9 @@ from typing import Any
 import httpx
 import pytest
 
+from contracts.tokens import runtoken
 from crds import access as accesses
-from crds import runtoken, scope
+from crds import scope
 from crds.priority import Priority
 from kb import api, client, errors, metrics, mongo
 from kb.agent import running, store, tree

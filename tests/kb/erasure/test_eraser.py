@@ -9,7 +9,8 @@ from datetime import timedelta
 
 import pytest
 
-from crds import leftovers, scope
+from contracts import mongo_collections
+from crds import scope
 from crds.priority import Priority
 from kb import api, client, errors, mongo
 from kb.agent import store as agent
@@ -91,16 +92,18 @@ async def keep_tasks(database: mongo.Database, owner: scope.Scope) -> None:
     spec = {name: value for name, value in mongo.names(owner).items() if value}
     for uid in ("archived", "running", "qualified"):
         own = f"{uid} {owner}"
-        await database[leftovers.MEMORY].insert_one({"_id": own, "scope": mongo.names(owner), "content": "secret"})
-        for collection, field in leftovers.OF_RUNS.items():
-            if collection != leftovers.MEMORY and uid != "qualified":
+        await database[mongo_collections.MEMORY].insert_one(
+            {"_id": own, "scope": mongo.names(owner), "content": "secret"}
+        )
+        for collection, field in mongo_collections.OF_RUNS.items():
+            if collection != mongo_collections.MEMORY and uid != "qualified":
                 await database[collection].insert_one({"_id": own, field: own, "content": "secret"})
         if uid == "archived":
             archived = {"_id": own, "clientId": owner.client_id, "object": {"spec": spec}, "result": "secret"}
-            await database[leftovers.ARCHIVE].insert_one(archived)
+            await database[mongo_collections.ARCHIVE].insert_one(archived)
 
 
-_TALK = (leftovers.CHAT, leftovers.CHAT_SUMMARIES, leftovers.CONTEXT)
+_TALK = (mongo_collections.CHAT, mongo_collections.CHAT_SUMMARIES, mongo_collections.CONTEXT)
 
 
 async def talk(database: mongo.Database, owner: scope.Scope) -> None:
@@ -123,7 +126,10 @@ async def of_tasks(database: mongo.Database, owner: scope.Scope) -> int:
     """How many documents there are of these."""
     mine = {"$in": [f"{uid} {owner}" for uid in ("archived", "running", "qualified")]}
     return sum(
-        [await database[name].count_documents({"_id": mine}) for name in (*leftovers.OF_RUNS, leftovers.ARCHIVE)]
+        [
+            await database[name].count_documents({"_id": mine})
+            for name in (*mongo_collections.OF_RUNS, mongo_collections.ARCHIVE)
+        ]
     )
 
 
@@ -147,7 +153,7 @@ async def owned(kb: world.ObservedState, database: mongo.Database, owner: scope.
     for collection in ("clientProjectRules", "entityTypes", "linkPatterns", "graph_entity_registry", *_TALK):
         found[collection] = await database[collection].count_documents(names)
     for collection in (agent.STREAMS, agent.EVENTS, agent.CONVERSATIONS):
-        found[collection] = await database[collection].count_documents(leftovers.session_owner(owner))
+        found[collection] = await database[collection].count_documents(mongo_collections.session_owner(owner))
     found["tasks"] = await of_tasks(database, owner)
     return found
 

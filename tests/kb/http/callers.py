@@ -12,7 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from crds import grants, runtoken, scope
+from contracts.tokens import runtoken, token_file
+from crds import scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
 from kb import client
@@ -54,7 +55,7 @@ def gate(
     lives: Callable[[runtoken.Claims], None] = lambda claims: None,
 ) -> access.Gate:
     """It knows the tokens of runs, and asks for one where there is a file of tokens."""
-    book = None if tokens is None else grants.Book(tokens)
+    book = None if tokens is None else token_file.Book(tokens)
     verifier = runtoken.Verifier(lambda: KEYS, now, runtoken.KNOWLEDGE_BASE, lives)
     return access.Gate(book, rates.Rates(0, 1), lambda: 0.0, shut, verifier)
 

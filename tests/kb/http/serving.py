@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 
-from crds import browsers, problems
+from contracts import browsers, problems
 from kb import api, client, metrics
 from kb.access import audit
 from kb.http import access, app, atomic, content, exploring, health, knowledge, queueing, upkeep

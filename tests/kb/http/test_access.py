@@ -15,7 +15,9 @@ from aiohttp import test_utils
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crds import grants, leftovers, scope
+from contracts import mongo_collections
+from contracts.tokens import token_file
+from crds import scope
 from kb import api, client, errors, identity, metrics, mongo
 from kb.access import audit, rates
 from kb.erasure import closed
@@ -104,7 +106,9 @@ async def test_nor_the_memories_of_a_wider_scope(
         assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
         assert [one.id for one in await operator.memory.procedures("acme")] == [way.id]
         for uid, owner in (("wide", scopes.ACME), ("own", scopes.SHOP), ("foreign", scopes.BLOG)):
-            await database[leftovers.MEMORY].insert_one({"_id": uid, "taskUid": uid, "scope": mongo.names(owner)})
+            await database[mongo_collections.MEMORY].insert_one(
+                {"_id": uid, "taskUid": uid, "scope": mongo.names(owner)}
+            )
         found = api.Findings(scope=scopes.SHOP, structured_data={"a": 1})
         assert (await shop.memory.task(scopes.SHOP, "wide")).structured_data == {}
         with pytest.raises(client.Rejected, match="may not write"):
@@ -116,10 +120,15 @@ async def test_nor_the_memories_of_a_wider_scope(
 
 def test_only_a_token_that_says_so_erases_and_within_its_bounds() -> None:
     gate = access.Gate(None, rates.Rates(0, 1), lambda: 0.0)
-    wide = grants.Grant.model_validate({"name": "w", "sha256": "0" * 64, "write": True, "scopes": [{"clientId": "*"}]})
+    wide = token_file.Grant.model_validate(
+        {"name": "w", "sha256": "0" * 64, "write": True, "scopes": [{"clientId": "*"}]}
+    )
     own = {"write": True, "erase": True, "scopes": [{"clientId": "acme", "projectId": "shop"}]}
     shop = wide.model_copy(
-        update={"erase": True, "scopes": grants.Grant.model_validate({"name": "s", "sha256": "0" * 64, **own}).scopes}
+        update={
+            "erase": True,
+            "scopes": token_file.Grant.model_validate({"name": "s", "sha256": "0" * 64, **own}).scopes,
+        }
     )
     asked = test_utils.make_mocked_request("POST", access.ERASURES)
     with pytest.raises(errors.Forbidden, match="may not erase") as caught:
@@ -148,7 +157,7 @@ def test_a_scope_that_is_erased_can_be_read_and_asked_about_but_not_written() ->
 
 
 def test_a_changed_file_holds_and_a_broken_one_does_not(tokens: Path) -> None:
-    book = grants.Book(tokens)
+    book = token_file.Book(tokens)
     assert book.find("shop-token") is not None
     tokens.write_text(json.dumps({"tokens": callers.TOKENS[1:]}))
     assert book.find("shop-token") is None
@@ -159,11 +168,11 @@ def test_a_changed_file_holds_and_a_broken_one_does_not(tokens: Path) -> None:
 def test_a_wrong_file_names_its_field(tmp_path: Path) -> None:
     path = tmp_path / "tokens.yaml"
     path.write_text("tokens: [{name: x, sha256: short, scopes: [{clientId: a}]}]")
-    with pytest.raises(grants.Unusable, match="sha256") as caught:
-        grants.read(path)
+    with pytest.raises(token_file.Unusable, match="sha256") as caught:
+        token_file.read(path)
     assert caught.value.field == "tokensFile.tokens.0.sha256"
-    with pytest.raises(grants.Unusable, match="cannot be read"):
-        grants.read(tmp_path / "absent.yaml")
+    with pytest.raises(token_file.Unusable, match="cannot be read"):
+        token_file.read(tmp_path / "absent.yaml")
 
 
 @pytest.mark.parametrize("right", ["write", "erase"])
@@ -171,10 +180,10 @@ def test_a_token_of_a_user_writes_nothing(tmp_path: Path, right: str) -> None:
     one = {"name": "jana", "sha256": "0" * 64, "scopes": [{"clientId": "acme"}], "principals": ["user:jana"]}
     path = tmp_path / "tokens.yaml"
     path.write_text(json.dumps({"tokens": [one]}))
-    assert grants.read(path)[0].principals == ("user:jana",)
+    assert token_file.read(path)[0].principals == ("user:jana",)
     path.write_text(json.dumps({"tokens": [{**one, right: True}]}))
-    with pytest.raises(grants.Unusable) as caught:
-        grants.read(path)
+    with pytest.raises(token_file.Unusable) as caught:
+        token_file.read(path)
     assert caught.value.field == "tokensFile.tokens.0.principals"
     assert f"take {right} or principals away" in caught.value.message
 
@@ -187,7 +196,7 @@ def test_a_token_of_a_user_writes_nothing(tmp_path: Path, right: str) -> None:
 )
 def test_no_bound_is_left_by_a_claim(client_id: str, project: str, group: str, where: scope.Scope) -> None:
     """What a bound covers names its client, its project where it has one, and no other group than its own."""
-    bound = grants.Bound(client_id=client_id, project_id=project, group_id=group)
+    bound = token_file.Bound(client_id=client_id, project_id=project, group_id=group)
     if bound.covers(where):
         assert where.client_id == client_id
         assert not project or where.project_id == project

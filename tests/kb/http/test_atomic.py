@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from crds import provisions, toolrulings
+from contracts.rules import enforce_lines, tools
 from crds.priority import Priority
 from kb import api, identity, metrics
 from kb.http import access
@@ -99,7 +99,7 @@ async def everywhere(chunk: str) -> dict[str, dict[str, Any]]:
 
 def test_the_list_is_the_one_that_rules_can_name_and_its_schemas_are_flat() -> None:
     names = [one.name for one in registry.TASK] + [one.name for one in registry.ALL if not one.concerns_task]
-    assert tuple(names) == toolrulings.TOOLS
+    assert tuple(names) == tools.TOOLS
     for one in registry.ALL:
         assert one.schema["additionalProperties"] is False
         nested = [name for name, field in one.schema["properties"].items() if "properties" in field]
@@ -251,7 +251,7 @@ async def test_rules_that_are_unknown_forbid(http: httpx.AsyncClient, kb: world.
     kept.away = True
     assert (await call(http, "storeChunk", calls["storeChunk"])).status_code == 503
     with pytest.raises(ValueError, match="no atomic tool is called so"):
-        provisions.of("enforce: never-call storeChunks")
+        enforce_lines.of("enforce: never-call storeChunks")
 
 
 async def test_a_rule_that_forbids_to_store_holds_for_tools(

@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from crds import runtoken, scope
+from contracts.tokens import runtoken
+from crds import scope
 from kb import api, client, errors, metrics, mongo
 from kb.analyze import queries
 from kb.api import QueryState

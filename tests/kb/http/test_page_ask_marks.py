@@ -1,4 +1,4 @@
-"""Of which marks of an answer the page at /kb/ask makes buttons, in a real browser: as `crds.quotations` says."""
+"""Of which marks of an answer the page at /kb/ask makes buttons, in a real browser: as `text.quotations` says."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from crds import quotations
 from kb.http import page
 from tests import browser, httpserver
+from text import quotations
 
 BUTTONS = "[...document.querySelectorAll('.answer .cite')].map(one => one.dataset.ref)"
 SHOWN = "document.querySelector('.answer').textContent"

@@ -12,7 +12,8 @@ import httpx
 import pytest
 from aiohttp import test_utils, web
 
-from crds import liveruns, priority, runtoken, scope
+from contracts.tokens import live_runs, runtoken
+from crds import priority, scope
 from crds.priority import Priority
 from kb import api, client, metrics, mongo, service, settings
 from kb.access import runs
@@ -211,7 +212,7 @@ async def test_a_run_that_is_over_reads_nothing_and_where_that_is_not_known_it_w
         over = await asked()
         assert (over.status_code, over.json()["error"]["code"]) == (401, "unauthorized")
         assert "is over" in over.json()["error"]["message"]
-        said[0] = liveruns.Unheard("the operator has not said", retry_after=3)
+        said[0] = live_runs.Unheard("the operator has not said", retry_after=3)
         unheard = await asked()
         assert (unheard.status_code, unheard.headers["Retry-After"]) == (503, "3")
 
@@ -220,7 +221,7 @@ async def test_the_service_asks_the_operator_it_is_told(tmp_path: Path) -> None:
     """The wiring of a process: with an address it follows the list until it ends."""
     (tmp_path / "keys").mkdir()
     (tmp_path / "keys/signing").write_bytes(b"k" * 48)
-    operator = test_liveruns.Operator(liveruns.sign(liveruns.Live(as_of=datetime.now(UTC), runs={"0b7f": 2}), KEYS))
+    operator = test_liveruns.Operator(live_runs.sign(live_runs.Live(as_of=datetime.now(UTC), runs={"0b7f": 2}), KEYS))
     async with test_liveruns.served(operator) as url:
         config = settings.Settings(run_token_keys=str(tmp_path / "keys"), live_runs_url=url)
         async with contextlib.AsyncExitStack() as stack:

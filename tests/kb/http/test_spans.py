@@ -8,7 +8,7 @@ import httpx
 import prometheus_client
 import pytest
 
-from crds import spans
+from contracts import otel_spans
 from kb import metrics
 from router import client as router_client
 from tests.controllers.test_tracing import Collector, attributes, collector
@@ -29,15 +29,15 @@ async def test_a_request_is_a_span_with_its_stages_within(
     collector: Collector,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(spans, "CLOSE_SECONDS", 60.0)
-    traced = spans.Telemetry("jervis-kb")
+    monkeypatch.setattr(otel_spans, "CLOSE_SECONDS", 60.0)
+    traced = otel_spans.Telemetry("jervis-kb")
     meters = metrics.Metrics(prometheus_client.CollectorRegistry(), traced)
     told: list[str | None] = []
 
     async def note(request: httpx.Request) -> None:
         told.append(request.headers.get("traceparent"))
 
-    hooks = {"request": [spans.pass_on, note]}
+    hooks = {"request": [otel_spans.pass_on, note]}
     async with httpx.AsyncClient(trust_env=False, event_hooks=hooks) as out:
         router = router_client.Client(fake.url, out)
         async with (

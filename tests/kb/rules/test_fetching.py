@@ -7,7 +7,8 @@ from aiohttp import web
 from hypothesis import given
 
 from clients import http
-from crds import provisions, scope
+from contracts.rules import enforce_lines
+from crds import scope
 from kb import api, errors, metrics, visibility
 from kb.crawl import address, fetch
 from kb.rules import fetching
@@ -47,7 +48,7 @@ def test_hosts(host: str, forbidden: bool) -> None:
         "enforce: fetch-only www.example.com",
         "enforce: fetch-only *.intra.example.com\nenforce: fetch-only Müller.example.com",
     )
-    assert provisions.unfetched("\n".join(lines), host) is forbidden
+    assert enforce_lines.unfetched("\n".join(lines), host) is forbidden
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_hosts(host: str, forbidden: bool) -> None:
 @pytest.mark.parametrize("verb", ["never-fetch", "fetch-only"])
 def test_what_is_no_host_is_refused(verb: str, words: str) -> None:
     with pytest.raises(ValueError, match=r"such as www\.example\.com|give one of"):
-        provisions.of(f"enforce: {verb} {words}")
+        enforce_lines.of(f"enforce: {verb} {words}")
 
 
 def test_each_rule_is_obeyed() -> None:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crds import linkrulings, provisions, scope
+from contracts.rules import enforce_lines, links
+from crds import scope
 from kb import api, visibility
 from kb.rules import linking
 from tests.kb import scopes
@@ -69,7 +70,7 @@ def test_a_rule_acts_in_its_scope_only(owner: scope.Scope, where: scope.Scope, e
 def test_what_cannot_be_read_leaves_the_link() -> None:
     found = linking.decide([test_enforce.rule("enforce: fly away")], scopes.SHOP, ABOUT, URL)
     assert found is not None
-    assert found.effect is linkrulings.Effect.LEAVE
+    assert found.effect is links.Effect.LEAVE
     assert "cannot be enforced" in found.rules
 
 
@@ -86,5 +87,5 @@ def test_what_cannot_be_read_leaves_the_link() -> None:
 )
 def test_what_is_no_line_is_refused_with_the_remedy(line: str, remedy: str) -> None:
     with pytest.raises(ValueError, match="cannot be enforced") as caught:
-        provisions.of(f"enforce: {line}")
+        enforce_lines.of(f"enforce: {line}")
     assert remedy in str(caught.value)

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clients import http as outward
-from crds import provisions, rulings, scope, steering
+from contracts.rules import enforce_lines, extraction, routing
+from crds import scope
 from hack import drawing
 from kb import api, client, errors, metrics, visibility
 from kb.files import tika
@@ -40,7 +41,7 @@ def kept() -> Kept:
     return Kept([])
 
 
-@pytest.mark.parametrize("type_", steering.TYPES)
+@pytest.mark.parametrize("type_", extraction.TYPES)
 @pytest.mark.parametrize("kind", TYPES)
 async def test_a_document_is_read_as_the_type_that_a_rule_says(
     kb: world.ObservedState, fake: process.Fake, kept: Kept, kind: str, type_: str
@@ -189,12 +190,12 @@ async def test_a_summary_is_in_the_language_of_the_rule_or_there_is_none(
     ],
 )  # fmt: skip
 def test_a_language_is_known_by_its_words(text: str, written: str) -> None:
-    assert [one for one in steering.LANGUAGES if language.fits(text, one)] == [written]
+    assert [one for one in extraction.LANGUAGES if language.fits(text, one)] == [written]
 
 
 @given(st.text(max_size=200))
 def test_any_text_fits_some_language_and_without_a_rule_all_do(text: str) -> None:
-    assert any(language.fits(text, one) for one in steering.LANGUAGES)
+    assert any(language.fits(text, one) for one in extraction.LANGUAGES)
     assert language.fits(text, None)
 
 
@@ -212,7 +213,7 @@ def test_a_rule_acts_in_its_scope_only(owner: scope.Scope, where: scope.Scope, e
         api.ContentType.LOG if holds and effect.startswith("read") else None,
         "German" if holds and effect.startswith("summ") else None,
     )
-    facts = rulings.Facts.of(kind="image", source="", title="", text="")
+    facts = routing.Facts.of(kind="image", source="", title="", text="")
     try:
         steered.check_image(rules, where, facts)
         forbidden = False
@@ -243,5 +244,5 @@ def test_the_narrowest_rule_says_the_type_in_any_order() -> None:
 )
 def test_what_cannot_be_read_is_refused_with_the_remedy(line: str, remedy: str) -> None:
     with pytest.raises(ValueError, match="cannot be enforced") as caught:
-        provisions.of(f"enforce: {line}")
+        enforce_lines.of(f"enforce: {line}")
     assert remedy in str(caught.value)

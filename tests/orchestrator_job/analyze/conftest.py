@@ -15,10 +15,11 @@ from typing import Any
 import prometheus_client
 import pytest
 
+from contracts.tokens import runtoken
 from controllers.sources import assignments, limits, metrics, mongo, repositories
 from controllers.sources.git import clone, command, reading
 from controllers.sources.protocols import git
-from crds import connection, runtoken
+from crds import connection
 from kb import client
 from kb import metrics as kb_metrics
 from kb import mongo as kb_mongo

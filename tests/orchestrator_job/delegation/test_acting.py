@@ -10,8 +10,9 @@ from typing import Any, cast
 import httpx
 import pytest
 
+from contracts.rules import enforce_lines
 from controllers.sources import client as sources_client
-from crds import pendingtask, provisions
+from crds import pendingtask
 from crds.priority import Priority
 from orchestrator_job import standing
 from orchestrator_job.delegation import executor, models, provenance
@@ -121,7 +122,7 @@ async def test_a_rule_and_a_tier_hold_what_the_user_named(
     held = standing.Standing(rules=(rule,))
     assert isinstance(await bench.work(message("Email"), held=held), executor.Waiting)
     assert target.count == {}
-    assert provisions.Provisions.together([content]).needs_approval is (tier is Tier.NAMED)
+    assert enforce_lines.Provisions.together([content]).needs_approval is (tier is Tier.NAMED)
 
 
 class Saving(workbench.Lookup):
@@ -404,13 +405,13 @@ def _means() -> effects.Means:
     client = sources_client.Client("http://127.0.0.1:1", http, lambda: "token")
     unused: Any = None
     allowed = settings.Settings(mail_connection="mail", tracker_connection="tracker", wiki_connection="wiki")
-    return effects.Means(client, unused, unused, workbench.VIEWER, allowed, provisions.Provisions())
+    return effects.Means(client, unused, unused, workbench.VIEWER, allowed, enforce_lines.Provisions())
 
 
 def _tools() -> dict[str, port.Tool]:
     """All tools whose effects a user can order."""
     means, unused = _means(), cast(Any, None)
-    held = knowledge.Means(unused, workbench.VIEWER, provisions.Provisions(), Priority.P0, "uid")
+    held = knowledge.Means(unused, workbench.VIEWER, enforce_lines.Provisions(), Priority.P0, "uid")
     found: list[port.Tool] = [*effects.all_of(means), calendar.Invitation(means, "uid", lambda: workbench.NOW)]
     return {one.name: one for one in (*found, knowledge.Store(held))}
 
@@ -428,7 +429,7 @@ def ruled(user: str, read: str, name: str, arguments: Mapping[str, Any], **task:
     given = port.parse(tool, arguments)
     known = provenance.Known.of(workbench.task("uid", user, **task), user).more([read])
     known = known.at(workbench.NOW.date()).having([_DRAFT])
-    return provenance.rule(tool, tool.aims(given), known, provisions.Provisions(), tool.wanted(given))
+    return provenance.rule(tool, tool.aims(given), known, enforce_lines.Provisions(), tool.wanted(given))
 
 
 @pytest.mark.parametrize("one", _CORPUS.values(), ids=_CORPUS)

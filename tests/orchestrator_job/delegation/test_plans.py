@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crds import provisions, scope
+from contracts.rules import enforce_lines
+from crds import scope
 from orchestrator_job.delegation import models, plans, registry
 from router.client import reading
 
@@ -56,7 +57,7 @@ def test_a_choice_is_read() -> None:
     ],
 )
 def test_what_is_no_plan_says_what_to_correct(text: str, problem: str) -> None:
-    held = provisions.Provisions.together(["enforce: never-say Globex"])
+    held = enforce_lines.Provisions.together(["enforce: never-say Globex"])
     with pytest.raises(reading.Unusable) as caught:
         plans.parse(text, AGENTS, held)
     assert caught.value.message.startswith(problem)

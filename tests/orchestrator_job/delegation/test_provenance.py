@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crds import pendingtask, provisions
+from contracts.rules import enforce_lines
+from crds import pendingtask
 from orchestrator_job.delegation import provenance
 from orchestrator_job.delegation.tools import port
 from orchestrator_job.delegation.tools.port import Origin, Tier
 from tests.orchestrator_job.delegation import workbench
 
-FREE = provisions.Provisions()
+FREE = enforce_lines.Provisions()
 
 
 def known(user: str = "", content: str = "", *retrieved: str) -> provenance.Known:
@@ -145,7 +146,7 @@ def test_what_a_person_put_into_an_approval_is_the_users() -> None:
 def test_code_decides(tier: Tier, aim: str, rule: str, asks: bool) -> None:
     tool = workbench.Deliver("", tier=tier)
     aims = {"to": aim} if aim else {}
-    held = provisions.Provisions.together([rule])
+    held = enforce_lines.Provisions.together([rule])
     wanted = tool.wanted(workbench.Letter(to=aim))
     assert provenance.rule(tool, aims, known("Send it to a@example.com"), held, wanted).asks is asks
 

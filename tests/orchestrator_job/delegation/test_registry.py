@@ -8,7 +8,7 @@ from importlib import resources
 
 import pytest
 
-from crds import provisions
+from contracts.rules import enforce_lines
 from crds.priority import Priority
 from orchestrator_job.delegation import models, registry
 from tests.conftest import ROOT
@@ -103,12 +103,12 @@ def test_the_page_says_the_same() -> None:
 
 
 def test_rules_take_tools_away() -> None:
-    held = provisions.Provisions.together(["enforce: never-use-tool search"])
+    held = enforce_lines.Provisions.together(["enforce: never-use-tool search"])
     seen = LOADED.visible(held)
     assert not {"search_knowledge", "read_source", "code_where"} & set(seen.legacy.capability.tool_names)
     assert "run_command" in seen.agent("Coding").capability.tool_names
     assert seen.agent("Legal").capability.tool_names == ("save_draft",)
-    assert LOADED.visible(provisions.Provisions()) == LOADED
+    assert LOADED.visible(enforce_lines.Provisions()) == LOADED
 
 
 def test_an_agent_without_tools_is_not_seen() -> None:
@@ -117,7 +117,7 @@ def test_an_agent_without_tools_is_not_seen() -> None:
     )
     found = registry.parse(text, prompts())
     assert found.agent("Legal").capability.tool_names == ("related",)
-    seen = found.visible(provisions.Provisions.together(["enforce: never-use-tool search"]))
+    seen = found.visible(enforce_lines.Provisions.together(["enforce: never-use-tool search"]))
     assert "Legal" not in {one.name for one in seen.specialists}
 
 

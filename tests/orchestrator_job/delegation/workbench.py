@@ -13,8 +13,9 @@ from typing import Any
 import httpx
 from aiohttp import web
 
+from contracts import otel_spans
 from crds import errors as base
-from crds import pendingtask, scope, spans
+from crds import pendingtask, scope
 from crds.priority import Priority
 from orchestrator_job import artifacts, fence, ledger, memory, mongo, patience, standing, telemetry
 from orchestrator_job.delegation import asking, budget, executor, journal, metrics, models, provenance, registry
@@ -261,7 +262,7 @@ class Bench:
             book=self.book,
             counts=metrics.Metrics(self.database, self.guard, VIEWER, RELEASE, lambda: NOW),
             insistence=insistence,
-            recorder=telemetry.Recorder(spans.Off()),
+            recorder=telemetry.Recorder(otel_spans.Off()),
             viewer=VIEWER,
             model=job.MODEL,
             urgency=Priority.P0,

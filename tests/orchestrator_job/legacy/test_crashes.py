@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from crds import leftovers
+from contracts import mongo_collections
 from tests import thorough
 from tests.orchestrator_job import job, mongowire, test_forgotten
 from tests.orchestrator_job.delegation.test_runs import MAIL, SYNTHESIS
@@ -63,7 +63,7 @@ async def test_a_context_is_not_written_to_a_task_that_was_removed(desk: Desk, m
         def before(written: str, count: int) -> bool:
             if (written, count) == ("orchestrator_context", number):
                 test_forgotten.remove(desk.store, desk.task.uid)
-                desk.store.database[leftovers.CONTEXT].delete_many({"clientId": "acme"})
+                desk.store.database[mongo_collections.CONTEXT].delete_many({"clientId": "acme"})
             return False
 
         proxy.before = before

@@ -9,8 +9,9 @@ from typing import Any
 
 import httpx
 
+from contracts.tokens import runtoken, token_file
 from controllers.sources.http import app, gate, routes
-from crds import grants, runtoken, scope
+from crds import scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
 from tests import httpserver
@@ -52,7 +53,7 @@ async def serving(
     served: Sequence[routes.Served],
     *,
     token: str = "",
-    book: grants.Book | None = None,
+    book: token_file.Book | None = None,
     now: datetime = NOW,
     lives: Callable[[runtoken.Claims], None] = lambda claims: None,
     **limits: Any,

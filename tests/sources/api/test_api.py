@@ -13,8 +13,9 @@ import pytest
 from aiohttp import web
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from contracts.tokens import live_runs, runtoken, token_file
 from controllers.sources.http import app, gate, problems, routes
-from crds import errors, grants, liveruns, runtoken, scope
+from crds import errors, scope
 from tests.sources.api import serving
 from tests.sources.api.serving import NOW, run_token
 
@@ -54,11 +55,11 @@ SERVED: list[routes.Served] = [(RUNS, _runs), (TOKENS, _tokens), (OPEN, _open)]
 
 
 @pytest.fixture
-def book(tmp_path: Path) -> grants.Book:
+def book(tmp_path: Path) -> token_file.Book:
     path = tmp_path / "tokens.yaml"
     digest = hashlib.sha256(b"a token of the file").hexdigest()
     path.write_text(f"tokens: [{{name: hooks, sha256: {digest}, scopes: [{{clientId: acme}}]}}]")
-    return grants.Book(path)
+    return token_file.Book(path)
 
 
 def problem(answer: httpx.Response) -> tuple[int, str, str | None]:
@@ -66,7 +67,7 @@ def problem(answer: httpx.Response) -> tuple[int, str, str | None]:
     return answer.status_code, error["code"], error.get("field")
 
 
-async def test_a_run_and_a_token_of_the_file_call_what_is_for_them(book: grants.Book) -> None:
+async def test_a_run_and_a_token_of_the_file_call_what_is_for_them(book: token_file.Book) -> None:
     async with serving.serving(SERVED, token=run_token(), book=book) as run:
         assert (await run.post("/api/v1/runs/x", json={"count": 2})).json() == {"who": "0b7f", "count": 2}
         assert problem(await run.get("/api/v1/tokens")) == (403, "forbidden", "path")
@@ -177,6 +178,6 @@ async def test_a_run_that_is_over_may_not_call_and_where_that_is_not_known_it_wa
         over = await asked()
         assert (over.status_code, over.json()["error"]["code"]) == (401, "unauthorized")
         assert "is over" in over.json()["error"]["message"]
-        said[0] = liveruns.Unheard("the operator has not said", retry_after=3)
+        said[0] = live_runs.Unheard("the operator has not said", retry_after=3)
         unheard = await asked()
         assert (unheard.status_code, unheard.headers["Retry-After"]) == (503, "3")

@@ -14,8 +14,9 @@ from typing import Any
 import httpx
 import orjson
 
+from contracts.tokens import keyring
 from controllers.sources import assignments, client
-from crds import connection, keyring, scope
+from crds import connection, scope
 from tests import ports, waiting
 from tests.sources import parts, process
 from tests.sources.api import serving

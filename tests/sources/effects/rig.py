@@ -11,10 +11,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import kube
+from contracts.tokens import runtoken
 from controllers.sources.ci import serving as ci
 from controllers.sources.effects import ledger, performer, pushes, targets, tools, wire
 from controllers.sources.http import routes
-from crds import runtoken, scope
+from crds import scope
 from kb import client as kb
 from tests import waiting
 from tests.sources import parts

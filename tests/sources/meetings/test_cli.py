@@ -11,7 +11,7 @@ import pytest
 
 from cli import __main__ as cli
 from cli import errors, meetings
-from crds import meeting
+from contracts.api import meeting
 from tests.sources.git.knowledge import kubeconfig
 from tests.sources.meetings.test_flow import begun as attempt
 from tests.sources.meetings.test_upload import Rig, make, recording

@@ -13,10 +13,11 @@ import prometheus_client
 import pytest
 from aiohttp import web
 
+from contracts.api import meeting
+from contracts.api.meeting import Segment, Transcript
 from controllers.sources import assignments
 from controllers.sources.meetings import correction, metrics, store, worker
-from crds import errors, meeting
-from crds.meeting import Segment, Transcript
+from crds import errors
 from kb import client as kb
 from router import client as router
 from router.client import asking

@@ -8,13 +8,18 @@ from typing import Any
 
 import pytest
 
+from contracts import mongo_collections
 from controllers.sources import assignments
 from controllers.sources.meetings import audio, expiry
-from crds import leftovers
 from tests.sources.meetings.test_upload import Rig, connection, digest, make, part, recording
 
 pytestmark = pytest.mark.services
-EVERYTHING = (leftovers.MEETINGS, leftovers.TRANSCRIPTS, leftovers.RECORDINGS, leftovers.RECORDING_CHUNKS)
+EVERYTHING = (
+    mongo_collections.MEETINGS,
+    mongo_collections.TRANSCRIPTS,
+    mongo_collections.RECORDINGS,
+    mongo_collections.RECORDING_CHUNKS,
+)
 
 
 def expires(rig: Rig) -> expiry.Expiry:
@@ -55,7 +60,7 @@ async def test_an_upload_that_is_being_written_stays(rig: Rig) -> None:
     async with rig.client() as client:
         await make(client)
     claimed = {"touchedAt": rig.now, "writingUntil": rig.now + timedelta(days=30)}
-    await rig.database[leftovers.MEETINGS].update_one({}, {"$set": claimed})
+    await rig.database[mongo_collections.MEETINGS].update_one({}, {"$set": claimed})
     rig.now += timedelta(days=20)
     assert await expires(rig).uploads() == 0
 
@@ -83,7 +88,7 @@ async def test_a_recording_without_a_meeting_leaves_and_others_stay(rig: Rig) ->
     async with rig.client() as client:
         await whole(client)
         lost = await whole(client)
-    await rig.database[leftovers.MEETINGS].delete_one({"_id": lost})  # a kill after this
+    await rig.database[mongo_collections.MEETINGS].delete_one({"_id": lost})  # a kill after this
     assert await expires(rig).recordings() == 1
     assert await counts(rig) == [1, 0, 1, 1]
 
@@ -91,7 +96,7 @@ async def test_a_recording_without_a_meeting_leaves_and_others_stay(rig: Rig) ->
 async def test_a_transcript_without_a_meeting_leaves_and_others_stay(rig: Rig) -> None:
     async with rig.client() as client:
         mine = await whole(client)
-    told = rig.database[leftovers.TRANSCRIPTS]
+    told = rig.database[mongo_collections.TRANSCRIPTS]
     # One came between the two steps of a deletion.
     await told.insert_many([{"_id": one, "told": {}} for one in (mine, "of-no-meeting")])
     assert (await expires(rig).transcripts(), await expires(rig).transcripts()) == (1, 0)

@@ -17,12 +17,14 @@ from typing import Any
 import httpx
 import pytest
 
+from contracts import mongo_collections
+from contracts.api import meeting
+from contracts.api.meeting import Change, Segment, State, Told, Transcript
 from controllers.connection import removals
 from controllers.sources import assignments, poller
 from controllers.sources.meetings import store
 from controllers.sources.protocols import meeting as protocol
-from crds import connection, leftovers, meeting, scope
-from crds.meeting import Change, Segment, State, Told, Transcript
+from crds import connection, scope
 from kb.erasure.tasks import Tasks
 from orchestrator_job.transcribe import __main__ as pod
 from orchestrator_job.transcribe import calls
@@ -127,14 +129,16 @@ async def test_a_late_transcript_neither_outlives_its_meeting_nor_takes_the_plac
     for transcript in (HEARD, HEARD):
         # What was kept before a kill is no hindrance to the same attempt.
         await rig.meetings.transcribed(second, transcript, False)
-        await rig.database[leftovers.MEETINGS].update_one({"_id": one}, {"$set": {"state": State.TRANSCRIBING.value}})
+        await rig.database[mongo_collections.MEETINGS].update_one(
+            {"_id": one}, {"$set": {"state": State.TRANSCRIBING.value}}
+        )
     with pytest.raises(store.Unknown):
         await rig.meetings.transcribed(first, late, False)
     told = await rig.meetings.told(one)
     assert told is not None
     assert told.transcript.model == HEARD.model
     # An attempt of an earlier release wrote no attempt.
-    await rig.database[leftovers.TRANSCRIPTS].update_one({"_id": one}, {"$unset": {"attempt": ""}})
+    await rig.database[mongo_collections.TRANSCRIPTS].update_one({"_id": one}, {"$unset": {"attempt": ""}})
     await rig.meetings.transcribed(second, late, False)
     assert (await rig.meetings.told(one)).transcript.model == "late"  # type: ignore[union-attr]
     await rig.meetings.drop(one)
@@ -306,7 +310,12 @@ async def test_an_erased_scope_has_no_meetings(rig: Rig) -> None:
     kept = Tasks(rig.database)
     await kept.erase(scope.Scope(client_id="acme", project_id="zeus"))
     await kept.erase(scope.Scope(client_id="other"))
-    names = (leftovers.MEETINGS, leftovers.TRANSCRIPTS, leftovers.RECORDINGS, leftovers.RECORDING_CHUNKS)
+    names = (
+        mongo_collections.MEETINGS,
+        mongo_collections.TRANSCRIPTS,
+        mongo_collections.RECORDINGS,
+        mongo_collections.RECORDING_CHUNKS,
+    )
     assert [await rig.database[name].count_documents({}) for name in names] == [1, 1, 1, 1]
     await kept.erase(scope.Scope(client_id="acme"))
     assert [await rig.database[name].count_documents({}) for name in names] == [0, 0, 0, 0]

@@ -20,9 +20,11 @@ import prometheus_client
 import pymongo
 import pytest
 
+from contracts import mongo_collections
+from contracts.api import meeting
+from contracts.tokens import token_file
 from controllers.sources import assignments
 from controllers.sources.meetings import audio, metrics, serving, store
-from crds import grants, leftovers, meeting
 from tests import ports, waiting
 from tests.sources import process
 from tests.sources.api import serving as api
@@ -46,7 +48,7 @@ def recording(size: int, seed: int = 1) -> bytes:
 class Rig:
     """A database of its own with one Connection of client acme; `now` is everyone's clock."""
 
-    def __init__(self, database: Any, tokens: grants.Book) -> None:
+    def __init__(self, database: Any, tokens: token_file.Book) -> None:
         self.database, self.tokens = database, tokens
         self.now = datetime(2026, 11, 26, 12, tzinfo=UTC)
         self.meetings = store.Meetings(database)
@@ -63,7 +65,7 @@ class Rig:
         return await self.meetings.get(meeting_id)
 
 
-def book(folder: Path) -> grants.Book:
+def book(folder: Path) -> token_file.Book:
     path = folder / "tokens.yaml"
     lines = [
         f"- {{name: {name}, sha256: {hashlib.sha256(name.encode()).hexdigest()}, write: {write},"
@@ -73,7 +75,7 @@ def book(folder: Path) -> grants.Book:
     digest_ = hashlib.sha256(b"jana").hexdigest()
     lines.append(f"- {{name: jana, sha256: {digest_}, scopes: [{{clientId: acme}}], principals: [user:jana]}}")
     path.write_text("tokens:\n" + "\n".join(lines))
-    return grants.Book(path)
+    return token_file.Book(path)
 
 
 def connection(name: str = "meetings", kind: str = "Meeting") -> dict[str, Any]:
@@ -192,7 +194,7 @@ async def test_of_two_uploaders_one_is_refused_and_what_came_stays(rig: Rig) -> 
 
 
 async def test_a_dead_uploaders_claim_ends_by_itself(rig: Rig, client: httpx.AsyncClient, fresh: str) -> None:
-    await rig.database[leftovers.MEETINGS].update_one(
+    await rig.database[mongo_collections.MEETINGS].update_one(
         {"_id": fresh}, {"$set": {"writer": "dead", "writingUntil": rig.now + audio.LASTS}}
     )
     assert (await part(client, fresh, 0, recording(50))).status_code == 423
@@ -221,7 +223,7 @@ async def test_another_digest_begins_anew(rig: Rig, client: httpx.AsyncClient, f
     assert problem(await part(client, fresh, 0, body, **length)) == (422, "Repr-Digest")
     assert problem(await part(client, fresh, len(body), b"", **digest(b"something else"))) == (422, "Repr-Digest")
     assert (await rig.row(fresh))["offset"] == 0
-    assert await rig.database[leftovers.RECORDING_CHUNKS].count_documents({}) == 0
+    assert await rig.database[mongo_collections.RECORDING_CHUNKS].count_documents({}) == 0
     assert (await part(client, fresh, 0, body, **length, **digest(body))).status_code == 204
     again = await part(client, fresh, len(body), b"", **digest(body))
     assert again.status_code == 409
@@ -270,7 +272,12 @@ async def test_a_deleted_meeting_leaves_nothing(rig: Rig, client: httpx.AsyncCli
     await part(client, fresh, 0, body, **{"Upload-Length": str(len(body))}, **digest(body))
     assert (await client.delete(f"/api/v1/meetings/{fresh}")).status_code == 204
     assert (await client.get(f"/api/v1/meetings/{fresh}")).status_code == 404
-    for name in (leftovers.MEETINGS, leftovers.TRANSCRIPTS, leftovers.RECORDINGS, leftovers.RECORDING_CHUNKS):
+    for name in (
+        mongo_collections.MEETINGS,
+        mongo_collections.TRANSCRIPTS,
+        mongo_collections.RECORDINGS,
+        mongo_collections.RECORDING_CHUNKS,
+    ):
         assert await rig.database[name].count_documents({}) == 0
 
 
@@ -284,7 +291,7 @@ async def test_a_meeting_that_is_deleted_during_an_upload_leaves_nothing(
 
     with pytest.raises(audio.Busy):
         await rig.audio.write(fresh, 0, None, body())
-    for name in (leftovers.MEETINGS, leftovers.RECORDINGS, leftovers.RECORDING_CHUNKS):
+    for name in (mongo_collections.MEETINGS, mongo_collections.RECORDINGS, mongo_collections.RECORDING_CHUNKS):
         assert await rig.database[name].count_documents({}) == 0
 
 

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 import pytest
 from aiohttp import web
 
+from clients import tls_trust
 from controllers.sources import limits, port
 from controllers.sources.oauth import tokens
 from controllers.sources.protocols import mailboxes
-from crds import authorities, connection
+from crds import connection
 from tests import httpserver
 from tests.sources import dovecot
 
@@ -46,7 +47,7 @@ def source(server: dovecot.Dovecot, scheme: str, **values: str) -> port.Source:
     assert server.authority is not None
     secret = {"username": "ada", "ca.crt": server.authority.read_text(), **values}
     spec = connection.Spec.model_validate({"type": "Email", "clientId": "acme", "url": url, "secretRef": {"name": "s"}})
-    opens = mailboxes.opened(False, authorities.context(), time.monotonic)
+    opens = mailboxes.opened(False, tls_trust.context(), time.monotonic)
     return opens(spec, secret, limits.Bucket(6000, 1000))
 
 

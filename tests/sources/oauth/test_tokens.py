@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from clients import tls_trust
 from controllers.sources import hosts, port
 from controllers.sources.oauth import exchange, grant, tokens, vault
-from crds import authorities
 from tests.sources.oauth import endpoint
 
 pytestmark = pytest.mark.services
@@ -31,7 +31,7 @@ class Replica:
 
         self.tokens = tokens.Tokens(
             self.vault,
-            exchange.Exchange(hosts.LOCAL, authorities.context(), wall=lambda: place.now + self.skew),
+            exchange.Exchange(hosts.LOCAL, tls_trust.context(), wall=lambda: place.now + self.skew),
             plain=True,
             wall=lambda: place.now,
             monotonic=lambda: self.clock,

@@ -14,12 +14,13 @@ from typing import Any
 import httpx
 import prometheus_client
 
+from contracts.rules import enforce_lines
+from contracts.tokens import runtoken
 from controllers.sources import limits
 from controllers.sources import metrics as sources_metrics
 from controllers.sources.git import clone, command, reading
 from controllers.sources.http import routes
 from controllers.sources.protocols import git
-from crds import provisions, runtoken
 from crds.priority import Priority
 from kb import client as kb_client
 from kb import metrics
@@ -85,7 +86,7 @@ class Parts:
                 sources_url=self.sources_url, work_dir=self.folder / f"work-{self.attempt}", **given
             ),
             viewer=SCOPE,
-            rules=provisions.Provisions.together([self.rules]),
+            rules=enforce_lines.Provisions.together([self.rules]),
             namespace="team-a",
             urgency=Priority.P1,
             kb=self.kb,

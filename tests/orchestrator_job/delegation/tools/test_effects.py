@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import pytest
 
+from contracts.tokens import runtoken
 from controllers.sources import client as sources_client
-from crds import exits, pendingtask, runtoken
+from crds import exit_reasons, pendingtask
 from kb import client as kb_client
 from orchestrator_job import errors, fence, ledger, mongo, outcome, patience
 from orchestrator_job.delegation.tools import knowledge, outside, port
@@ -242,7 +243,7 @@ async def test_a_token_that_is_refused_is_no_answer_to_a_call(opening: parts.Ope
             given = {"connection": "tracker", "issue": "1", "text": "Repaired."}
             with pytest.raises(sources_client.Rejected, match="is over") as refused:
                 await run.does("add_comment", given)
-            assert outcome.of_error(refused.value).reason is exits.ExitReason.UNAVAILABLE
+            assert outcome.of_error(refused.value).reason is exit_reasons.ExitReason.UNAVAILABLE
             assert outcome.of_error(refused.value).unavailable == "sources"
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from contracts.api import cluster_state
 from controllers.sources import client as sources_client
-from crds import clusterstate
 from orchestrator_job import memory
 from orchestrator_job.delegation import provenance
 from orchestrator_job.delegation.tools import cluster, port
@@ -207,5 +207,5 @@ async def test_tools_without_their_means_are_not_there(run: Run) -> None:
 
 
 def test_a_log_that_was_cut_says_so() -> None:
-    shown = cluster.log_text(clusterstate.Log(namespace="n", pod="p", text="", cut=True))
+    shown = cluster.log_text(cluster_state.Log(namespace="n", pod="p", text="", cut=True))
     assert shown == "Log of pod p:\n[lines at the beginning are left out]\n(empty)"

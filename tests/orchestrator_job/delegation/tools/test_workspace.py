@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from contracts.api import sandbox
 from controllers.sources.effects import wire
 from controllers.sources.git import clone
-from crds import sandbox
 from orchestrator_job import ledger, mongo, patience
 from orchestrator_job.delegation.tools import box, checkout, port, workspace
 from tests import waiting

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crds import quotations, quotemarks
-from crds.quotations import Verdict
 from tests import effort
+from text import quotation_marks, quotations
+from text.quotations import Verdict
 
 EVIDENCE = {
     1: {quotations.plain("The operating voltage of the pump\nis 230 volts. Switch it off first.")},
@@ -323,7 +323,7 @@ def test_each_character_is_read_in_a_bounded_number_of_lines(unit: str) -> None:
     def line(frame: Any, event: str, _: Any) -> Any:
         nonlocal count
         count += event == "line"
-        return line if frame.f_code.co_filename in (quotations.__file__, quotemarks.__file__) else None
+        return line if frame.f_code.co_filename in (quotations.__file__, quotation_marks.__file__) else None
 
     former = sys.gettrace()
     sys.settrace(line)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crds import quotations
-from crds.quotations import Verdict
+from text import quotations
+from text.quotations import Verdict
 
 EVIDENCE = {
     1: {

@@ -4,7 +4,8 @@
     enforce: never-look-at-images when kind email          no model is shown the images that come with it
     enforce: summarize-in Czech when sender *@acme.cz      the summary is in this language, or there is none
 
-Conditions are those of `crds.rulings`. `crds.provisions` finds the lines, `kb.rules.steering` holds them.
+Conditions are those of `contracts.rules.routing`. `contracts.rules.enforce_lines` finds the lines, `kb.rules.steering`
+holds them.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from crds import rulings
-from crds.rulings import Clause
+from contracts.rules import routing
+from contracts.rules.routing import Clause
 
 READ_AS, NO_IMAGES, LANGUAGE = "read-as", "never-look-at-images", "summarize-in"
 TYPES = ("Email", "Jira", "Confluence", "Log", "Generic")
@@ -38,7 +39,7 @@ class Steer:
 
 def parse(verb: str, words: str) -> Steer:
     """The line `enforce: verb words`. Raises ValueError with what is wrong and what to write."""
-    head, clauses = rulings.conditional(words)
+    head, clauses = routing.conditional(words)
     known = {one.casefold(): one for one in _CHOICES[verb]}
     said = [word.casefold() for word, _ in head]
     if not known and said:

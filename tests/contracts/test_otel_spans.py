@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 import httpx
 import pytest
 
-from crds import spans
+from contracts import otel_spans
 from tests.controllers.test_tracing import Collector, attributes, collector
 
 __all__ = ["collector"]
@@ -24,7 +24,7 @@ def called() -> str | None:
         def answer(request: httpx.Request) -> httpx.Response:
             return httpx.Response(200, text=request.headers.get("traceparent", ""))
 
-        hooks = {"request": [spans.pass_on]}
+        hooks = {"request": [otel_spans.pass_on]}
         async with httpx.AsyncClient(transport=httpx.MockTransport(answer), event_hooks=hooks) as http:
             return (await http.get("http://x/")).text or None
 
@@ -32,7 +32,7 @@ def called() -> str | None:
 
 
 def test_spans_lie_within_each_other_and_within_the_parent_that_came_in(collector: Collector) -> None:
-    traced = spans.Telemetry("test")
+    traced = otel_spans.Telemetry("test")
     with traced.span("outer", {"a.number": 7}, parent=PARENT, kind="SERVER") as tell:
         tell("a.word", "x")
         outer = called()
@@ -56,7 +56,7 @@ def test_spans_lie_within_each_other_and_within_the_parent_that_came_in(collecto
 
 
 def test_what_is_not_sampled_is_not_sent_and_says_so(collector: Collector) -> None:
-    traced = spans.Telemetry("test")
+    traced = otel_spans.Telemetry("test")
     with traced.span("outer", parent=PARENT[:-2] + "00"):
         parent = called()
     traced.close()
@@ -66,19 +66,19 @@ def test_what_is_not_sampled_is_not_sent_and_says_so(collector: Collector) -> No
 
 
 def test_off_passes_a_parent_on_and_imports_nothing() -> None:
-    traced = spans.start(False, "test")
+    traced = otel_spans.start(False, "test")
     with traced.span("outer", parent=PARENT), traced.span("inner"):
         assert called() == PARENT
     for wrong in ("", "00-" + "0" * 32 + "-00f067aa0ba902b7-01", PARENT.upper()):
         with traced.span("outer", parent=wrong):
             assert called() is None
     traced.close()
-    told = "import sys, crds.spans as s; s.start(False, 'x'); print('opentelemetry' in sys.modules)"
+    told = "import sys, contracts.otel_spans as s; s.start(False, 'x'); print('opentelemetry' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 def test_a_generator_that_the_loop_closes_leaves_nothing_open() -> None:
-    traced = spans.Off()
+    traced = otel_spans.Off()
 
     async def lines() -> AsyncGenerator[int, None]:
         with traced.span("stream", parent=PARENT):
@@ -91,4 +91,4 @@ def test_a_generator_that_the_loop_closes_leaves_nothing_open() -> None:
         await asyncio.get_running_loop().create_task(stream.aclose())
 
     asyncio.run(abandon())
-    assert spans.current() == ""
+    assert otel_spans.current() == ""

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from crds import keyring, runtoken, scope
+from contracts.tokens import keyring, runtoken
+from crds import scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
 from tests.crds.runs import run

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import structlog
 
-from crds import runtoken
+from contracts.tokens import runtoken
 
 SIGNING = "signing"
 _MAX_BYTES = 4096

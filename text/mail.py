@@ -18,7 +18,8 @@ from email.message import EmailMessage, MIMEPart
 from email.policy import EmailPolicy
 from typing import Any
 
-from crds import headers, invitation, pendingtask
+from crds import pendingtask
+from text import invitations, mail_headers
 
 _HEADERS = ("From", "To", "Cc", "Date", "Message-ID", "In-Reply-To", "References", "Subject")
 _HEADER_CHARS = 4096
@@ -109,7 +110,7 @@ class _Bounded(EmailPolicy):
         at = name, value
         found = self.parsed.get(at)
         if found is None:
-            found = headers.shown(name.lower(), value.replace("\r", "").replace("\n", ""))
+            found = mail_headers.shown(name.lower(), value.replace("\r", "").replace("\n", ""))
             if found is None:
                 found = super().header_fetch_parse(name, value)
             self.parsed[at] = found
@@ -138,7 +139,7 @@ def read(raw: bytes) -> Mail:
         body = _text(str(part.get_content())) if part is not None else ""
         files = parts(message, part)
         calendars = [file for file in files if file.media_type == _CALENDAR][:_MOST_CALENDARS]
-        events = {id(file): event for file in calendars if (event := invitation.read(file.body))}
+        events = {id(file): event for file in calendars if (event := invitations.read(file.body))}
     except UnreadableError:
         raise
     except _BROKEN as error:

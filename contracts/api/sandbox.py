@@ -2,7 +2,7 @@
 
 `sandbox_commands`: {_id: "<task uid>/<delegation>.<ordinal>", taskUid, ...}, as `Command` says. The run writes it as
 Requested and waits; the operator makes a Job without token and egress from it, and writes how it ended. The record goes
-with the task's other data (`crds.leftovers`).
+with the task's other data (`contracts.mongo_collections`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ it, or else elsewhere in its sentence, says which piece of evidence it is from. 
     Absent          the evidence does not have it, or it has no end
 
 The opening sign decides which sign closes a quotation: “ begins an English one and ends a German one. Which signs are
-none, such as apostrophes, is decided in `crds.quotemarks`. `Scanner` reads a text in whatever pieces it comes.
+none, such as apostrophes, is decided in `text.quotation_marks`. `Scanner` reads a text in whatever pieces it comes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from crds import quotemarks
+from text import quotation_marks
 
 LEAST_WORDS = 4
 _LEAST_PART = 3
@@ -37,11 +37,12 @@ MARK = re.compile(
     rf"[\[【](\d{{1,4}}(?:{_PAGES})?(?:\s{{0,2}}[,;]\s{{0,2}}\d{{1,4}}(?:{_PAGES})?){{0,9}})(?:†[^\]】\n]{{0,30}})?[\]】]"
 )
 _DIRECTLY = re.compile(
-    rf"[{quotemarks.BLANKS}.!?(]{{0,3}}{MARK.pattern}(?:[{quotemarks.BLANKS},;]{{0,3}}{MARK.pattern})*"
+    rf"[{quotation_marks.BLANKS}.!?(]{{0,3}}{MARK.pattern}(?:[{quotation_marks.BLANKS},;]{{0,3}}{MARK.pattern})*"
 )
 """Marks behind a quotation."""
 _SIGN = re.compile(
-    f"[\\n{_STOPS}{''.join({*quotemarks.DOUBLE, *quotemarks.SINGLE, *''.join(quotemarks.DOUBLE.values())})}]"
+    f"[\\n{_STOPS}"
+    f"{''.join({*quotation_marks.DOUBLE, *quotation_marks.SINGLE, *''.join(quotation_marks.DOUBLE.values())})}]"
 )
 """Where a part or a quotation may begin or end."""
 _MARK_CHARS = 400
@@ -262,7 +263,7 @@ def cuts(text: str, at: int) -> bool:
     if not 0 < at < len(text):
         return False
     before, after = text[at - 1], text[at]
-    if quotemarks.letter(before) and quotemarks.letter(after):
+    if quotation_marks.letter(before) and quotation_marks.letter(after):
         return True
     if after.isdigit() and before == "-":
         # A sign of the number, not a hyphen.
@@ -297,8 +298,8 @@ def bare(quotation: str) -> str:
 
 
 def _long(text: str) -> bool:
-    unspaced = len(quotemarks.UNSPACED.findall(text))
-    return len(_WORD.findall(quotemarks.UNSPACED.sub(" ", text))) + unspaced // 2 >= LEAST_WORDS
+    unspaced = len(quotation_marks.UNSPACED.findall(text))
+    return len(_WORD.findall(quotation_marks.UNSPACED.sub(" ", text))) + unspaced // 2 >= LEAST_WORDS
 
 
 def _stitched(text: str, sources: Collection[str]) -> bool:
@@ -342,9 +343,9 @@ class Scanner:
         """Where the part ends if no quotation goes on there."""
         self._stop = ""
         """The sign that ends a sentence, if only blanks and marks came after it; " " behind an abbreviation."""
-        self._double = quotemarks.Track(quotemarks.DOUBLE, sure=True, unsure=False)
-        self._single = quotemarks.Track(quotemarks.SINGLE, sure=True, unsure=True)
-        self._unsure = quotemarks.Track(quotemarks.DOUBLE, sure=False, unsure=True)
+        self._double = quotation_marks.Track(quotation_marks.DOUBLE, sure=True, unsure=False)
+        self._single = quotation_marks.Track(quotation_marks.SINGLE, sure=True, unsure=True)
+        self._unsure = quotation_marks.Track(quotation_marks.DOUBLE, sure=False, unsure=True)
         self._tracks = (self._double, self._single, self._unsure)
 
     def feed(self, piece: str) -> Iterator[Part]:
@@ -368,7 +369,7 @@ class Scanner:
             yield from self._scanned(final=True)
 
     def _scanned(self, *, final: bool) -> Iterator[Part]:
-        text, ahead = self._text, 0 if final else quotemarks.AHEAD
+        text, ahead = self._text, 0 if final else quotation_marks.AHEAD
         while self._at + ahead < len(text):
             at = self._at
             if not self._stop:
@@ -401,7 +402,7 @@ class Scanner:
                 first, second = second, first
             closed = first.closes(near, apart) or second.closes(near, apart)
             closed = self._single.closes(near, apart) or closed
-            if closed or sign in quotemarks.BLANKS:
+            if closed or sign in quotation_marks.BLANKS:
                 if closed:
                     if self._stop in _WIDE_STOPS:
                         # What was quoted has ended, and the sentence goes on without a blank.
@@ -434,10 +435,10 @@ class Scanner:
             if not self._held_open():
                 yield self._part(at)
 
-    def _near(self, at: int) -> quotemarks.Sign:
+    def _near(self, at: int) -> quotation_marks.Sign:
         behind = f"  {self._text[max(self._start, at - 2) : at]}"[-2:]
-        ahead = self._text[at + 1 : at + 1 + quotemarks.AHEAD] or " "
-        return quotemarks.Sign(at, self._text[at], behind, behind[1], ahead[0], ahead)
+        ahead = self._text[at + 1 : at + 1 + quotation_marks.AHEAD] or " "
+        return quotation_marks.Sign(at, self._text[at], behind, behind[1], ahead[0], ahead)
 
     def _hold(self, at: int) -> None:
         self._stop = ""
@@ -452,7 +453,9 @@ class Scanner:
         """Whether a part ends before this sign."""
         if not self._stop or sign in _STOPS or self._double.is_open() or self._single.is_open():
             return False
-        return self._stop in _WIDE_STOPS or (self._stop != " " and before in quotemarks.BLANKS and not sign.islower())
+        return self._stop in _WIDE_STOPS or (
+            self._stop != " " and before in quotation_marks.BLANKS and not sign.islower()
+        )
 
     def _stopped(self, at: int, sign: str) -> str:
         word = _LAST_WORD.search(self._text[max(self._start, at - 10) : at]) if sign == "." else None

@@ -2,7 +2,7 @@
 
 A mail address stands as `mailto:team@example.com`.
 
-`crds.provisions` finds the lines, `controllers.notices` sends.
+`contracts.rules.enforce_lines` finds the lines, `controllers.notices` sends.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@
     enforce: link Ask when kind issue and not host *.acme.example
     enforce: link Leave when sender *@lists.example.com
 
-Conditions are those of `crds.rulings`: `host` is that of the link, the others look at the document that has it, and
-`contains` at the text around the link. Where several decide, the most careful one does: Leave, Ask, Open. Leave and Ask
-hold for links that a pattern calls safe, too; Open opens nothing that is never opened.
+Conditions are those of `contracts.rules.routing`: `host` is that of the link, the others look at the document that has
+it, and `contains` at the text around the link. Where several decide, the most careful one does: Leave, Ask, Open. Leave
+and Ask hold for links that a pattern calls safe, too; Open opens nothing that is never opened.
 
-`crds.provisions` finds the lines, `kb.rules.linking` holds them.
+`contracts.rules.enforce_lines` finds the lines, `kb.rules.linking` holds them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from crds import rulings
-from crds.rulings import Clause, Subject
+from contracts.rules import routing
+from contracts.rules.routing import Clause, Subject
 
 VERB = "link"
 _SUBJECTS = frozenset(Subject) - {Subject.FILE}
@@ -41,7 +41,7 @@ class LinkRuling:
 
 def parse(words: str) -> LinkRuling:
     """The line `enforce: link words`. Raises ValueError with what is wrong and what to write."""
-    head, clauses = rulings.conditional(words, _SUBJECTS)
+    head, clauses = routing.conditional(words, _SUBJECTS)
     known = {one.value.casefold(): one for one in Effect}
     if len(head) != 1 or head[0][0].casefold() not in known:
         raise ValueError(f"give one of {', '.join(one.value for one in Effect)} between `{VERB}` and `when`")

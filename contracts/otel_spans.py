@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from crds import trace
+from contracts import trace
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

@@ -11,10 +11,10 @@
 `route` holds always, `ask-before-execute` only for what would be executed, now or later; what is `never-index` is
 judged and not stored. `when` is mandatory: clauses joined by `and`, each a subject and a pattern, `not` before it turns
 it round. Patterns of kind, source, sender and file are names in which `*` stands for anything; title and contains look
-for words. `host` belongs to lines about links (`crds.linkrulings`). Case and spacing never matter, nor do characters
-without a width. There are no regular expressions: the time of a comparison grows with the text alone.
+for words. `host` belongs to lines about links (`contracts.rules.links`). Case and spacing never matter, nor do
+characters without a width. There are no regular expressions: the time of a comparison grows with the text alone.
 
-`crds.provisions` finds the lines, `kb.rules.enforce` holds them.
+`contracts.rules.enforce_lines` finds the lines, `kb.rules.enforce` holds them.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ import structlog
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Middleware
 
-from crds import browsers, errors
+from contracts import browsers
+from crds import errors
 
 log = structlog.get_logger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

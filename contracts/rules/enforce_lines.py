@@ -9,12 +9,12 @@ A rule is text for the model (seed 002 "Hard Rules"). Its lines that begin with 
     enforce: always-cite                       an answer without a citation is not given
     enforce: needs-approval                    an answer is given only after a person has approved it
     enforce: never-use-tool search             a run does without this tool: `search`, `ask`, one of its agents
-    enforce: route InfoOnly when kind chat     where content goes: `crds.rulings`
-    enforce: read-as Jira when source shop::*  how a document is read: `crds.steering`
-    enforce: link Open when host *.example.com whether a link is opened: `crds.linkrulings`
+    enforce: route InfoOnly when kind chat     where content goes: `contracts.rules.routing`
+    enforce: read-as Jira when source shop::*  how a document is read: `contracts.rules.extraction`
+    enforce: link Open when host *.example.com whether a link is opened: `contracts.rules.links`
     enforce: never-fetch *.intra.example.com   no page of this host is asked for; `*` stands for anything
-    enforce: notify https://hooks.example.com/x on UserTask     who hears of a task: `crds.notices`
-    enforce: never-call createRelationship     an atomic tool is not carried out: `crds.toolrulings`
+    enforce: notify https://hooks.example.com/x on UserTask     who hears of a task: `contracts.rules.notices`
+    enforce: never-call createRelationship     an atomic tool is not carried out: `contracts.rules.tools`
     enforce: fetch-only *.example.com          pages of other hosts than those of the rule's lines are not asked for
 """
 
@@ -25,7 +25,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from crds import linkrulings, notices, rulings, steering, toolrulings
+from contracts.rules import extraction, links, notices, routing, tools
 
 NEVER_USE_TOOL = "never-use-tool"
 NEEDS_WORDS = frozenset({"never-use-source", "never-use-kind", "never-say", "always-say"})
@@ -54,11 +54,11 @@ _ALONE = frozenset({ALWAYS_CITE, NEEDS_APPROVAL})
 _HOST = re.compile(r"[a-z0-9*_.:-]{1,253}")
 _BEGINNING = "enforce:"
 _PARSED: Mapping[str, Callable[[str], object]] = {
-    **{verb: functools.partial(rulings.parse, verb) for verb in rulings.VERBS},
-    **{verb: functools.partial(steering.parse, verb) for verb in steering.VERBS},
+    **{verb: functools.partial(routing.parse, verb) for verb in routing.VERBS},
+    **{verb: functools.partial(extraction.parse, verb) for verb in extraction.VERBS},
     notices.VERB: notices.parse,
-    linkrulings.VERB: linkrulings.parse,
-    toolrulings.VERB: toolrulings.parse,
+    links.VERB: links.parse,
+    tools.VERB: tools.parse,
 }
 """Verbs with a grammar of their own, which raises ValueError."""
 _KNOWN = ", ".join(sorted(NEEDS_WORDS | _ALONE | _HOSTS | _PARSED.keys() | {NEVER_USE_TOOL}))
@@ -98,15 +98,15 @@ def of(text: str) -> tuple[Provision, ...]:
 
 # The same few texts are asked for with every document.
 @functools.lru_cache(maxsize=1000)
-def routing(text: str) -> tuple[rulings.Ruling, ...]:
+def routing_lines(text: str) -> tuple[routing.Ruling, ...]:
     """Those provisions of a rule's content that decide where content goes. Raises what `of` raises."""
-    return tuple(rulings.parse(one.verb, one.words) for one in of(text) if one.verb in rulings.VERBS)
+    return tuple(routing.parse(one.verb, one.words) for one in of(text) if one.verb in routing.VERBS)
 
 
 @functools.lru_cache(maxsize=1000)
-def steered(text: str) -> tuple[steering.Steer, ...]:
+def steered(text: str) -> tuple[extraction.Steer, ...]:
     """Those that say how a document is read. Raises what `of` raises."""
-    return tuple(steering.parse(one.verb, one.words) for one in of(text) if one.verb in steering.VERBS)
+    return tuple(extraction.parse(one.verb, one.words) for one in of(text) if one.verb in extraction.VERBS)
 
 
 def notified(text: str) -> tuple[notices.Notice, ...]:
@@ -114,9 +114,9 @@ def notified(text: str) -> tuple[notices.Notice, ...]:
     return tuple(notices.parse(one.words) for one in of(text) if one.verb == notices.VERB)
 
 
-def linked(text: str) -> tuple[linkrulings.LinkRuling, ...]:
+def linked(text: str) -> tuple[links.LinkRuling, ...]:
     """Those that decide about links. Raises what `of` raises."""
-    return tuple(linkrulings.parse(one.words) for one in of(text) if one.verb == linkrulings.VERB)
+    return tuple(links.parse(one.words) for one in of(text) if one.verb == links.VERB)
 
 
 def unaddressed(text: str) -> str:
@@ -134,21 +134,21 @@ def unfetched(text: str, host: str) -> bool:
     found, asked = of(text), hostname(host)
     only = [one.words for one in found if one.verb == "fetch-only"]
     never = [one.words for one in found if one.verb == "never-fetch"]
-    return any(rulings.matches(one, asked) for one in never) or (
-        bool(only) and not any(rulings.matches(one, asked) for one in only)
+    return any(routing.matches(one, asked) for one in never) or (
+        bool(only) and not any(routing.matches(one, asked) for one in only)
     )
 
 
 @functools.lru_cache(maxsize=1000)
 def barred(text: str) -> frozenset[str]:
     """The atomic tools that a rule with this content forbids. Raises what `of` raises."""
-    lines = (one.words for one in of(text) if one.verb == toolrulings.VERB)
-    return frozenset(tool for words in lines for tool in toolrulings.parse(words))
+    lines = (one.words for one in of(text) if one.verb == tools.VERB)
+    return frozenset(tool for words in lines for tool in tools.parse(words))
 
 
 def hostname(host: str) -> str:
     """One way to write a host's name, be it that of a pattern: lower case, without a dot at its end, as DNS has it."""
-    plain = rulings.fold(host).strip("[]").rstrip(".")
+    plain = routing.fold(host).strip("[]").rstrip(".")
     try:
         return plain if plain.isascii() else plain.encode("idna").decode()
     except UnicodeError:
@@ -157,7 +157,7 @@ def hostname(host: str) -> str:
 
 def _host(verb: str, words: str) -> str:
     host = hostname(words)
-    if not _HOST.fullmatch(host) or host.count("*") > rulings.MOST_STARS:
+    if not _HOST.fullmatch(host) or host.count("*") > routing.MOST_STARS:
         raise ValueError(
             f"{f'enforce: {verb} {words}'[:300]!r} cannot be enforced: give the name of one host, without scheme, port "
             "and path, such as www.example.com or *.example.com"

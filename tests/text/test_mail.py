@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.connectors import mails
-from crds import headers, mail
+from text import mail, mail_headers
 
 
 def test_each_header_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ def library(name: str, value: str) -> str:
 
 def agree(name: str, value: str) -> bool:
     """Whether the form is a usual one; then both say the same."""
-    said = headers.shown(name, value)
+    said = mail_headers.shown(name, value)
     assert said is None or said == library(name, value), (name, value)
     return said is not None
 
@@ -165,7 +165,7 @@ def test_dates_are_usual(value: str) -> None:
     ("content-disposition", "attachment"), ("x-mailer", "one"),
 ])  # fmt: skip
 def test_other_forms_are_left_to_the_library(name: str, value: str) -> None:
-    assert headers.shown(name, value) is None
+    assert mail_headers.shown(name, value) is None
 
 
 def test_all_headers_of_ordinary_mails_are_usual() -> None:

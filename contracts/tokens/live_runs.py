@@ -23,7 +23,8 @@ from datetime import UTC, datetime, timedelta
 import pydantic
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
-from crds import errors, runtoken
+from contracts.tokens import runtoken
+from crds import errors
 
 PATH = "/api/v1/live-runs"
 MEDIA_TYPE = "jervis-live-runs+jwt"

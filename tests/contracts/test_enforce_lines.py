@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crds import provisions, rulings
-from crds.notices import Event, Notice
+from contracts.rules import enforce_lines, routing
+from contracts.rules.enforce_lines import Provision, Provisions, of
+from contracts.rules.notices import Event, Notice
+from contracts.rules.routing import Clause, Subject
 from crds.pendingtask import Decision
-from crds.provisions import Provision, Provisions, of
-from crds.rulings import Clause, Subject
 from tests import effort
 
 TEXT = """Invoices go to Jana before they are paid.
@@ -69,13 +69,13 @@ def test_answers_that_a_person_approves_first() -> None:
 URL = "https://hooks.example.com/services/T1?key=a,b"
 
 
-def facts(text: str = "", **more: object) -> rulings.Facts:
+def facts(text: str = "", **more: object) -> routing.Facts:
     given_ = {"kind": "email", "source": "email::<m1@acme.com>", "title": "", "text": text} | more
-    return rulings.Facts.of(**given_)  # type: ignore[arg-type]  # the test's own names
+    return routing.Facts.of(**given_)  # type: ignore[arg-type]  # the test's own names
 
 
 def meets(when: str, **more: object) -> bool:
-    [line] = provisions.routing(f"enforce: route InfoOnly when {when}")
+    [line] = enforce_lines.routing_lines(f"enforce: route InfoOnly when {when}")
     return facts(**more).meet(line.when)  # type: ignore[arg-type]
 
 
@@ -87,20 +87,20 @@ enforce: route Ask "Who has  approved it?" when contains "bank  account" and NOT
 enforce: ask-before-execute "Which one?" when not file *
 enforce: never-say when
 """
-    assert provisions.routing(text) == (
-        rulings.Ruling(
+    assert enforce_lines.routing_lines(text) == (
+        routing.Ruling(
             "route",
             Decision.INFO_ONLY,
             (Clause(Subject.KIND, "email"), Clause(Subject.SENDER, "*@lists.example.com")),
         ),
-        rulings.Ruling("route", Decision.DEFER, (Clause(Subject.SOURCE, "jira::shop-*"),), minutes=90),
-        rulings.Ruling(
+        routing.Ruling("route", Decision.DEFER, (Clause(Subject.SOURCE, "jira::shop-*"),), minutes=90),
+        routing.Ruling(
             "route",
             Decision.ASK,
             (Clause(Subject.CONTAINS, "bank account"), Clause(Subject.TITLE, "statement", negated=True)),
             text="Who has approved it?",
         ),
-        rulings.Ruling("ask-before-execute", Decision.ASK, (Clause(Subject.FILE, "*", True),), text="Which one?"),
+        routing.Ruling("ask-before-execute", Decision.ASK, (Clause(Subject.FILE, "*", True),), text="Which one?"),
     )
 
 
@@ -150,7 +150,7 @@ enforce: never-say when
 )
 def test_what_cannot_be_read_is_refused_with_the_remedy(line: str, remedy: str) -> None:
     with pytest.raises(ValueError, match="cannot be enforced") as caught:
-        provisions.of(f"Text.\nenforce: {line}\n")
+        enforce_lines.of(f"Text.\nenforce: {line}\n")
     assert remedy in str(caught.value)
     assert line[:200].split('"')[0] in str(caught.value)
 
@@ -183,21 +183,21 @@ def test_a_star_stands_for_anything(pattern: str, value: str) -> None:
             return any(oracle(left[1:], right[cut:]) for cut in range(len(right) + 1))
         return bool(right) and left[0] == right[0] and oracle(left[1:], right[1:])
 
-    assert rulings.matches(pattern, value) is oracle(pattern, value)
+    assert routing.matches(pattern, value) is oracle(pattern, value)
 
 
 @given(st.sampled_from(["enforce: route ", "enforce: ask-before-execute ", "enforce:"]), st.text(max_size=200))
 def test_any_line_is_read_or_refused(beginning: str, words: str) -> None:
     try:
-        provisions.of(beginning + words)
+        enforce_lines.of(beginning + words)
     except ValueError as error:
         assert "enforce:" in str(error)  # noqa: PT017 -- lines of both ends are among them
 
 
 def test_no_rule_and_no_text_takes_long() -> None:
     with effort.counted() as spent:
-        provisions.of("enforce: never-say a" + " " * 19_000 + "b")
-        assert not rulings.matches("*a" * 8, "a" * 7 + "b" * 200_000)
+        enforce_lines.of("enforce: never-say a" + " " * 19_000 + "b")
+        assert not routing.matches("*a" * 8, "a" * 7 + "b" * 200_000)
         assert not meets('contains "' + "a " * 200 + 'b"', text="a " * 200_000)
         # Measured: 0.1 s. With backtracking it would be minutes.
     assert spent.loops < 800
@@ -208,8 +208,8 @@ def test_a_line_of_notices_is_read() -> None:
 enforce: notify {URL} on UserTask, failure
   ENFORCE: Notify http://[2001:db8::1]:8080 ON completed
 enforce: never-say x"""
-    assert provisions.notified(text) == (
+    assert enforce_lines.notified(text) == (
         Notice(URL, frozenset({Event.USER_TASK, Event.FAILURE})),
         Notice("http://[2001:db8::1]:8080", frozenset({Event.COMPLETED})),
     )
-    assert provisions.unaddressed(text) == "Jana hears of it.\nenforce: never-say x"
+    assert enforce_lines.unaddressed(text) == "Jana hears of it.\nenforce: never-say x"

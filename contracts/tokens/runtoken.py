@@ -5,7 +5,7 @@ task's uid, `aud` the services that accept it, `iat`, `exp`. Private claims: `ns
 `group`, `mode`, `ceiling` (0..3, the most urgent priority allowed), `rules` and `teaches` that a person's words gave,
 `principals` of a run on behalf of a user, `repository` of a Job that analyzes code, and `sandbox` of one that runs a
 command of an agent. Each of the last three has a media type of its own: such a token opens less, or other routes, than
-a run's. Whether the run still is one, a token does not say: `crds.liveruns`.
+a run's. Whether the run still is one, a token does not say: `contracts.tokens.live_runs`.
 Readers ignore unknown claims; a claim that changes its meaning gets another media type.
 
     Refused (Permanent)     the token is not accepted
@@ -14,7 +14,7 @@ Readers ignore unknown claims; a claim that changes its meaning gets another med
     +-- WrongSignature      changed after it was signed
     +-- WrongAudience       issued for another service
     +-- Expired             `exp` has passed
-    +-- Ended               its run is over (`crds.liveruns`)
+    +-- Ended               its run is over (`contracts.tokens.live_runs`)
     Unusable (Permanent)    the keys cannot sign or verify
 
 The algorithm is fixed here and never read from the token (RFC 8725, 2.1). The time is a parameter.
@@ -236,7 +236,7 @@ def read(token: str, keys: Ring, media_types: Collection[str]) -> tuple[str, Map
 
 class Verifier:
     """Accepts tokens for `audience` signed by any key of `keys()`. Verified tokens are cached by their digest. `lives`
-    raises `Ended` for a run that is over, and `errors.Operational` where that is not known (`crds.liveruns`)."""
+    raises `Ended` for a run that is over, and `errors.Operational` where that is not known (`live_runs`)."""
 
     def __init__(
         self,
