@@ -148,6 +148,7 @@ COPY router /app/router
 COPY kb /app/kb
 COPY orchestrator_job /app/orchestrator_job
 COPY controllers /app/controllers
+COPY sources /app/sources
 COPY operator /app/operator
 COPY cli /app/cli
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash /app

@@ -19,12 +19,12 @@ RESULTS = "task_results"
 NOTICES = "task_notices"
 """What webhooks are sent about tasks (`controllers.notices`)."""
 SOURCE_ITEMS = "source_items"
-"""Items of Connections: {_id, scope: {clientId, projectId, groupId}, content?, ...} (`controllers.sources.items`)."""
+"""Items of Connections: {_id, scope: {clientId, projectId, groupId}, content?, ...} (`sources.core.items`)."""
 MEETINGS, TRANSCRIPTS = "meetings", "meeting_transcripts"
 """Meetings: {_id, clientId, projectId, groupId, file?, ...} and {_id, told, attempt?}
-(`controllers.sources.meetings.store`)."""
+(`sources.providers.meetings.store`)."""
 RECORDINGS, RECORDING_CHUNKS = "recordings.files", "recordings.chunks"
-"""GridFS: {_id: the meeting's `file`, ...} and {files_id: the same, n, data} (`controllers.sources.meetings.audio`)."""
+"""GridFS: {_id: the meeting's `file`, ...} and {files_id: the same, n, data} (`sources.providers.meetings.audio`)."""
 METRICS = "delegation_metrics"
 """What delegations took: {_id, taskUid, clientId, projectId, ...} (`orchestrator_job.delegation.metrics`). They outlive
 their tasks, and hold no word of them."""
@@ -38,7 +38,7 @@ SESSIONS = "session_memory"
 """What happened lately: {_id, clientId, projectId, groupId, summary, ...} (`orchestrator_job.results`,
 `kb.memory.session`). They outlive their tasks."""
 EFFECTS = "source_effects"
-"""What runs did at Connections: {_id, taskUid, scope: {...}, ...} (`controllers.sources.effects.ledger`)."""
+"""What runs did at Connections: {_id, taskUid, scope: {...}, ...} (`sources.effects.ledger`)."""
 OF_RUNS: Mapping[str, str] = {
     # The fence first: a run that is unexpectedly still alive can write nothing after that.
     "orchestrator_fences": "_id",

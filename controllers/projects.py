@@ -16,7 +16,8 @@ from enum import StrEnum
 import structlog
 
 import kube
-from controllers import admission, backoff, metrics
+from clients import backoff
+from controllers import admission, metrics
 from crds import errors, scope
 
 log = structlog.get_logger(__name__)

@@ -26,7 +26,7 @@ from typing import Any, Protocol, cast
 import aiohttp
 import structlog
 
-from controllers import backoff
+from clients import backoff
 from crds import GROUP, VERSION
 from kube import beats
 

@@ -297,7 +297,7 @@ class Settings(BaseSettings):
     stale_seconds: Annotated[float, Field(gt=0)] = 600
     recheck_seconds: Annotated[float, Field(gt=0)] = 60
     sources: bool = False
-    """A sources process polls Connections (`controllers.sources`); else they are checked only."""
+    """A sources process polls Connections (`sources`); else they are checked only."""
     unserved_days: Annotated[float, Field(ge=1, le=3650)] = 30
     """How long the cursor and the items of a Connection stay that no release serves any more."""
     resync_seconds: Annotated[float, Field(gt=0)] = 30

@@ -30,7 +30,7 @@ from hack.cluster import binaries, errors, progress
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements" / "mutation.txt"
 MODULES = (
-    "controllers/backoff.py",
+    "clients/backoff.py",
     "controllers/backpressure.py",
     "controllers/breaker.py",
     "controllers/pendingtask/policy/*.py",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import crds.errors
-from controllers.sources import client as sources_client
 from crds import approvals, exit_reasons, pendingtask
 from kb import client as kb_client
 from orchestrator_job import errors
 from router import client as router_client
+from sources import client as sources_client
 
 RESULTS = "task_results"
 _UNAUTHORIZED = 401

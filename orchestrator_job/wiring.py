@@ -241,9 +241,9 @@ class Wiring:
 
     def _opener(self) -> execution.Opener:
         """Builds the tools of agents when the first delegation begins."""
-        from controllers.sources import client as sources_client
         from orchestrator_job.delegation.tools import box
         from orchestrator_job.delegation.tools import settings as tool_settings
+        from sources import client as sources_client
 
         async def open_box(held: standing.Standing) -> box.Toolbox:
             means = box.Means(

@@ -23,7 +23,7 @@ from aiohttp import web
 from bench import variables
 from bench.agents import shapes
 from controllers.archive import mongo as archives
-from controllers.sources.effects import wire
+from sources.effects import wire
 from tests.fakes.ollama import process
 from tests.nursery import children
 from tests.orchestrator_job import job, knowledge, mongowire

@@ -10,9 +10,11 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from bench.connectors import knowledge, site
-from controllers.sources import assignments, port
-from controllers.sources.protocols import atlassian, confluence, jira
 from crds import connection, pendingtask
+from sources.core import assignments, port
+from sources.providers.atlassian import sites as atlassian
+from sources.providers.confluence import reading as confluence
+from sources.providers.jira import reading as jira
 from tests.sources import confluence_server, jira_server
 
 LATE = timedelta(minutes=10)

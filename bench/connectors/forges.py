@@ -11,9 +11,12 @@ from typing import Any
 from aiohttp import web
 
 from bench.connectors import knowledge, site
-from controllers.sources import assignments, port
-from controllers.sources.protocols import gitea, github, gitlab, issues
 from crds import connection, pendingtask
+from sources.core import assignments, port
+from sources.providers.git_host import issues
+from sources.providers.gitea import reading as gitea
+from sources.providers.github import reading as github
+from sources.providers.gitlab import reading as gitlab
 from tests.sources import forge
 
 PAGE = 5

@@ -26,13 +26,15 @@ from bench.connectors import atlassian, forges, mailbox, meetings, plan, referen
 from bench.connectors.database import Database, KilledError
 from bench.connectors.knowledge import Knowledge
 from bench.connectors.site import Site
+from clients import mongo
 from contracts import mongo_collections
 from controllers.connection import removals
-from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, port, sweep
-from controllers.sources.meetings import store
-from controllers.sources.state import Sweep
 from crds import connection, errors, labels
 from kb import client as kb
+from sources import metrics
+from sources.core import assignments, indexer, items, missing_items, poller, port, sweep
+from sources.core.state import Sweep
+from sources.providers.meetings import store
 
 PROTOCOLS: dict[str, Callable[[int], Site] | None] = {
     "IMAP": mailbox.Mailbox, "POP3": mailbox.Maildrop, "Jira": atlassian.Jira, "Confluence": atlassian.Confluence,
@@ -79,7 +81,7 @@ class Replica:
         real = rig.algorithm in (OURS, "believed")
         self._opens: Callable[[assignments.Claim], port.Source] | None = rig.site.opens(self.assigned) if real else None
         sweeps = sweep.Sweeper(
-            rig.knowledge, self.assigned, gone.Gone(self.database), rig.measured, every=60, wall=self._wall,
+            rig.knowledge, self.assigned, missing_items.Gone(self.database), rig.measured, every=60, wall=self._wall,
             monotonic=lambda: 0.0, chance=random.Random(number),
         )  # fmt: skip
         self.polls = poller.Poller(

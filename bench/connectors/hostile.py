@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from bench.connectors import mails
-from controllers.sources.protocols import mails as source
+from sources.providers.mail import mails as source
 
 MOST_MS = 1000.0
 

@@ -12,9 +12,9 @@ from typing import Any
 from bench.connectors import knowledge, site
 from bench.connectors.imapserver import Box
 from bench.connectors.pop3server import Drop
-from controllers.sources import assignments, port
-from controllers.sources.protocols import mailboxes, mails
 from crds import connection
+from sources.core import assignments, port
+from sources.providers.mail import mailboxes, mails
 
 
 class _Mails(site.Site):

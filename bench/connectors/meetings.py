@@ -8,12 +8,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bench.connectors import knowledge, site
+from clients import mongo
 from contracts.api import meeting as meetings
 from contracts.api.meeting import State
-from controllers.sources import assignments, mongo, port
-from controllers.sources.meetings import store
-from controllers.sources.protocols import meeting
 from crds import connection, pendingtask
+from sources.core import assignments, port
+from sources.providers.meetings import reading as meeting
+from sources.providers.meetings import store
 
 NAME, NAMESPACE = "source", "here"
 

@@ -1,6 +1,6 @@
 """Polls of one Connection until nothing is left, in a process of their own: `python -m bench.connectors.polling`.
 
-Wired as `controllers.sources.__main__` wires them. One JSON document on stdout: the first poll, one that finds nothing
+Wired as `sources.__main__` wires them. One JSON document on stdout: the first poll, one that finds nothing
 new, and memory. Settings come as one JSON argument.
 """
 
@@ -28,10 +28,12 @@ import pymongo.monitoring
 
 import kube
 from bench.operator import processes
-from clients import tls_trust
-from controllers.sources import assignments, counting, gone, indexer, items, metrics, mongo, poller, protocols, sweep
+from clients import mongo, tls_trust
 from crds import connection
 from kb import client as kb
+from sources import metrics
+from sources.core import assignments, counting, indexer, items, missing_items, poller, sweep
+from sources.providers import table as protocols
 
 UID = "bench-mailbox"
 
@@ -141,7 +143,7 @@ async def wired(given: Settings) -> AsyncIterator[Polls]:
         made = indexer.Indexer(api, stored, measured, wall=wall)
         makes = made if given.tasks else Stored(database["source_items"], stored)
         sweeps = sweep.Sweeper(
-            knowledge, assigned, gone.Gone(database), measured, every=1e9, wall=wall, monotonic=time.monotonic,
+            knowledge, assigned, missing_items.Gone(database), measured, every=1e9, wall=wall, monotonic=time.monotonic,
         )  # fmt: skip
         opens = protocols.table(plain=True, tls=tls, monotonic=time.monotonic, wall=wall)
         polls = poller.Poller(

@@ -13,7 +13,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import UTC, datetime
 
 from bench.connectors.site import Row, Site
-from controllers.sources import mongo, port
+from clients import mongo
+from sources.core import port
 
 PAGE = 3
 

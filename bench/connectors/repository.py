@@ -12,11 +12,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 from bench.connectors import knowledge, site
-from controllers.sources import assignments, port, repositories
-from controllers.sources.git import clone
-from controllers.sources.protocols import git
 from crds import connection, pendingtask, scope
 from kb import api
+from sources.core import assignments, port, repositories
+from sources.providers.git import clone
+from sources.providers.git import polling as git
 from tests.sources.git.making import Repository as Bare
 
 PROJECT = "shop"

@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import Any
 
 from clients import tls_trust
-from controllers.sources import assignments, limits, port
 from crds import connection
 from kb import api
+from sources.core import assignments, limits, port
 
 START = datetime(2026, 10, 25, tzinfo=UTC)
 """A day on which clocks of Europe show an hour twice."""

@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.connectors import mails, outside
-from controllers.sources import assignments, mongo
+from clients import mongo
 from crds import connection
+from sources.core import assignments
 from tests import ports
 from tests.sources import confluence_server, dovecot, forge, gitea, jira_server
 from tests.sources.git import making
@@ -161,7 +162,7 @@ async def soak(minutes: float, folder: Path) -> dict[str, Any]:
             env |= {f"JERVIS_SOURCES_{key}": str(one) for key, one in settings.items()}
             with (folder / "sources.log").open("wb") as log:
                 child = await asyncio.create_subprocess_exec(
-                    sys.executable, "-m", "controllers.sources", cwd=ROOT, stdout=log, stderr=log,
+                    sys.executable, "-m", "sources", cwd=ROOT, stdout=log, stderr=log,
                     env={**env, "PYTHONPATH": str(ROOT)},
                 )  # fmt: skip
             try:

@@ -27,9 +27,11 @@ import pymongo.monitoring
 
 import kube
 from bench.connectors import outside
-from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, port, sweep
+from clients import mongo
 from crds import connection, pendingtask
 from kb import client as kb
+from sources import metrics
+from sources.core import assignments, indexer, items, missing_items, poller, port, sweep
 
 UID = "standing"
 BATCH = 10_000
@@ -115,8 +117,8 @@ async def measure(count: int, folder: Path, uri: str) -> dict[str, Any]:
                 return now[0]
 
             sweeps = sweep.Sweeper(
-                knowledge, assigned, gone.Gone(database), measured, every=1e9, wall=wall, monotonic=time.monotonic,
-                chance=random.Random(1),
+                knowledge, assigned, missing_items.Gone(database), measured, every=1e9, wall=wall,
+                monotonic=time.monotonic, chance=random.Random(1),
             )  # fmt: skip
             polls = poller.Poller(
                 api, knowledge, assigned, stored, indexer.Indexer(api, stored, measured, wall=wall), sweeps, {},

@@ -23,8 +23,8 @@ from contracts.tokens import runtoken
 from controllers import events, metrics
 from controllers.archive import http, openapi, query
 from controllers.clusterstate import reading
-from controllers.sources import limits
 from crds import errors
+from sources.core import limits
 
 log = structlog.get_logger(__name__)
 REQUESTS_A_SECOND, REQUESTS_AT_ONCE = 1, 10

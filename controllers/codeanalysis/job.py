@@ -17,11 +17,11 @@ from typing import Any
 from contracts.tokens import runtoken
 from controllers import confined
 from controllers.pendingtask import job as runs
-from controllers.sources import repositories
 from crds import connection, labels, scope
 from crds.pendingtask import Analysis, Mode, PendingTask
 from crds.priority import Priority
 from kube import lease
+from sources.core import repositories
 
 CLONE, STRUCTURE, JOERN, REPORT = "clone", "structure", "joern", "report"
 """The containers of the pod, in this order."""

@@ -14,11 +14,11 @@ import structlog
 import kube
 from controllers import metrics
 from controllers.codeanalysis import job, jobs, outcome, status
-from controllers.sources import repositories
 from crds import connection, errors
 from kb import api
 from kb import client as kb
 from kube import lease
+from sources.core import repositories
 
 log = structlog.get_logger(__name__)
 

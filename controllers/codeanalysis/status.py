@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import Any
 
 from controllers.codeanalysis import outcome
-from controllers.sources import repositories
 from crds import conditions, connection, pendingtask, scope
 from crds.pendingtask import Analysis
+from sources.core import repositories
 
 WAITING, RUNNING, SUCCEEDED = "Waiting", "Running", "Succeeded"
 DISABLED, NOT_FOUND, NOT_READY = "Disabled", "ConnectionNotFound", "NotReady"

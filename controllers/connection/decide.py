@@ -8,9 +8,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from controllers.connection.credentials import Finding
-from controllers.sources.state import BROKEN, HELD, Failed, State, Workspace
 from crds import addresses, conditions, connection
 from crds.connection import Type, WorkspaceState
+from sources.core.state import BROKEN, HELD, Failed, State, Workspace
 
 SCHEMES = {
     Type.EMAIL: ("imap", "imaps", "pop3", "pop3s"),
@@ -32,7 +32,7 @@ POLLED: Mapping[Type, tuple[str, ...]] = {
     Type.JIRA: ("http", "https"),
     Type.CONFLUENCE: ("http", "https"),
 }
-"""The schemes of the types for which `controllers.sources` has a protocol."""
+"""The schemes of the types for which `sources` has a protocol."""
 
 SENDING = "SendingReady"
 """The condition about spec.smtp."""

@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from controllers.sources import assignments
-from controllers.sources.state import State
 from crds import connection, errors
+from sources.core import assignments
+from sources.core.state import State
 
 log = structlog.get_logger(__name__)
 

@@ -11,12 +11,13 @@ import pydantic
 import structlog
 
 import kube
-from controllers import admission, backoff, metrics, queue, unreadable
+from clients import backoff
+from controllers import admission, metrics, queue, unreadable
 from controllers.connection import credentials, decide, gauges, polling, removals
 from controllers.connection.credentials import Finding
-from controllers.sources.state import State
 from crds import connection, errors
 from kube import lease
+from sources.core.state import State
 
 log = structlog.get_logger(__name__)
 

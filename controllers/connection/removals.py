@@ -1,7 +1,7 @@
 """Tasks of items that left their source: those that were not begun are deleted, the others stay.
 
 The sources process may only list and create tasks; it writes which items left, and the operator deletes for it. The
-document of an item is deleted after that (`controllers.sources.sweep`), so no task brings it back.
+document of an item is deleted after that (`sources.core.sweep`), so no task brings it back.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import asyncio
 import structlog
 
 import kube
-from controllers.sources import assignments
 from crds import errors, labels, phases
+from sources.core import assignments
 
 log = structlog.get_logger(__name__)
 

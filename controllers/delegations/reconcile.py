@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from controllers import backoff, metrics
+from clients import backoff
+from controllers import metrics
 from controllers.delegations import store
 from crds import errors
 

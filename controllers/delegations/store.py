@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clients import mongo
 from contracts import mongo_collections
 from controllers.delegations import totals
-from controllers.sources import mongo
 
 TOTALS = "delegation_totals"
 AT_ONCE = 500

@@ -15,7 +15,8 @@ import pydantic
 import structlog
 
 import kube
-from controllers import backoff, events, metrics, queue, unreadable
+from clients import backoff
+from controllers import events, metrics, queue, unreadable
 from controllers.gpubackend import absence, contexts, decide, probe, token
 from controllers.pendingtask.slots import bookings
 from crds import conditions, errors, gpubackend

@@ -13,9 +13,9 @@ from typing import Any
 from contracts.api import meeting
 from controllers import confined
 from controllers.pendingtask import job as runs
-from controllers.sources.meetings.store import Row
 from crds import labels
 from kube import lease
+from sources.providers.meetings.store import Row
 
 CONTAINER = "transcribe"
 _TOKEN = "/var/run/jervis"  # noqa: S105  # a mount path, no password

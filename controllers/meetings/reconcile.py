@@ -18,9 +18,9 @@ import structlog
 import kube
 from controllers import metrics
 from controllers.meetings import job
-from controllers.sources.meetings import store
 from crds import errors
 from kube import lease
+from sources.providers.meetings import store
 
 log = structlog.get_logger(__name__)
 EVERY_SECONDS = 5.0

@@ -17,7 +17,8 @@ from enum import StrEnum
 import pydantic
 import structlog
 
-from controllers import admission, backoff, metrics
+from clients import backoff
+from controllers import admission, metrics
 from controllers.archive import mongo as archives
 from controllers.archive.query import Place
 from controllers.notices import mongo, notice, sender

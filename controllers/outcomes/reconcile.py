@@ -20,7 +20,8 @@ from typing import Any
 
 import structlog
 
-from controllers import admission, backoff, backpressure, metrics
+from clients import backoff
+from controllers import admission, backpressure, metrics
 from controllers.archive import mongo
 from controllers.archive.query import Place
 from controllers.outcomes import report

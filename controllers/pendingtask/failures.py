@@ -16,7 +16,8 @@ import orjson
 import structlog
 
 import kube
-from controllers import backoff, events, metrics, unreadable
+from clients import backoff
+from controllers import events, metrics, unreadable
 from controllers.pendingtask import cache
 
 log = structlog.get_logger(__name__)

@@ -17,6 +17,7 @@ import structlog
 
 import kube
 from clients import http, tls_trust
+from clients import mongo as sources
 from controllers import metrics, settings, tracing
 from controllers.archive import mongo as archives
 from controllers.delegations import store as delegations
@@ -25,12 +26,11 @@ from controllers.memory import mongo
 from controllers.notices import mongo as notices
 from controllers.notices import sender
 from controllers.sandbox import store as sandbox_store
-from controllers.sources import assignments
-from controllers.sources import mongo as sources
-from controllers.sources.meetings import store as meetings
 from kb import client as kb
 from kube import lease
 from router import client as router
+from sources.core import assignments
+from sources.providers.meetings import store as meetings
 
 log = structlog.get_logger("operator")
 

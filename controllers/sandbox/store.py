@@ -11,8 +11,8 @@ from typing import Any
 
 import pydantic
 
+from clients import mongo
 from contracts.api.sandbox import COLLECTION, Command, State
-from controllers.sources import mongo
 
 _OPEN = 200
 """Requested commands that one look reads: far more than run at once."""

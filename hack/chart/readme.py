@@ -15,10 +15,10 @@ from pydantic.alias_generators import to_camel
 from pydantic_settings import BaseSettings
 
 from controllers import settings as operator
-from controllers.sources import settings as sources
 from crds import modelroles
 from kb import settings as kb
 from router import settings as router
+from sources import settings as sources
 from tests.fakes.ollama import settings as simulator
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "jervis"

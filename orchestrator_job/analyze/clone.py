@@ -1,7 +1,7 @@
 """A branch of a Git Connection out of the sources process, by smart HTTP with the token of the attempt.
 
 The clone is shallow and of this branch alone. Nothing of the repository runs: no hooks, no submodules, no filters, and
-symbolic links are plain files. Source: gitprotocol-http(5), git-clone(1), `controllers.sources.git.reading`.
+symbolic links are plain files. Source: gitprotocol-http(5), git-clone(1), `sources.providers.git.reading`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEPTH = 20
 """Commits: those that an overview names."""
 PAUSE = 2.0
 REPOSITORY = "Jervis-Repository"
-"""Header that names the repository (`controllers.sources.git.reading`), `org/name`, percent-encoded."""
+"""Header that names the repository (`sources.providers.git.reading`), `org/name`, percent-encoded."""
 _SAID = 500
 _AWAY = re.compile(
     r"returned error: (?:408|425|429|50[234])|Could not resolve|Failed to connect|Connection (?:refused|reset)"

@@ -11,12 +11,12 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from controllers.sources.git import overview, tree
 from crds import errors, scope
 from kb import api
 from kb import client as kb_client
 from orchestrator_job.analyze import layout
 from orchestrator_job.analyze.layout import Failure, Work
+from sources.providers.git import overview, tree
 
 OVERVIEW, STRUCTURE, CPG = "Overview", "Structure", "Cpg"
 _STALE = 409

@@ -11,10 +11,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from controllers import metrics as operator_metrics
-from controllers.sources import metrics as sources_metrics
 from kb import metrics as kb_metrics
 from router import metrics as router_metrics
 from router import status
+from sources import metrics as sources_metrics
 from tests.chart import rendering
 from tests.chart.rendering import CHART, Chart, Manifest
 

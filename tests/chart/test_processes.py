@@ -32,7 +32,7 @@ PROCESSES = {
     ),
     "kb": ("kb.settings", "JERVIS_KB_", ("kb",), set[str]()),
     "sources": (
-        "controllers.sources.settings", "JERVIS_SOURCES_", ("sources",),
+        "sources.settings", "JERVIS_SOURCES_", ("sources",),
         {"kubeconfig", "metrics_host", "api_host", "loopback"},
     ),
     "ollama-gpu": (

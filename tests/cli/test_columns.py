@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from contracts.api.queue_api import Reason
-from controllers.sources import state
 from crds import connection, exit_reasons, gpubackend, pendingtask, phases
 from crds.phases import Phase
 from hack.cluster import binaries, progress
+from sources.core import state
 from tests.cli import site
 
 pytestmark = pytest.mark.apiserver

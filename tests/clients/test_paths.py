@@ -11,11 +11,11 @@ import kubernetes
 import pytest
 
 import kube
-from controllers.sources import client as sources
-from controllers.sources import limits, port, rest
 from crds import errors, scope
 from kb import client as kb_client
 from kube import resources
+from sources import client as sources
+from sources.core import limits, port, rest
 from tests.clients import servers
 
 VIEWER = scope.Scope(client_id="acme")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers import backoff
+from clients import backoff
 from controllers.backpressure import MOST_SECONDS, SHARE, Backpressure, Schedule
 from controllers.breaker import Breaker, State
 from controllers.events import TokenBucket

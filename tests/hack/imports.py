@@ -12,7 +12,19 @@ import runpy
 import sys
 from pathlib import Path
 
-PACKAGES = ("cli", "clients", "contracts", "controllers", "crds", "kb", "kube", "orchestrator_job", "router", "text")
+PACKAGES = (
+    "cli",
+    "clients",
+    "contracts",
+    "controllers",
+    "crds",
+    "kb",
+    "kube",
+    "orchestrator_job",
+    "router",
+    "sources",
+    "text",
+)
 
 
 class _Refusing:

@@ -17,11 +17,13 @@ import prometheus_client
 import pytest
 
 import kube
+from clients import mongo
 from controllers.connection import decide
 from controllers.connection.credentials import Finding
-from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, port, sweep
 from crds import connection, pendingtask, scope
 from kb import client as kb
+from sources import metrics
+from sources.core import assignments, indexer, items, missing_items, poller, port, sweep
 from tests import waiting
 from tests.operator.conftest import Space, database_name
 from tests.operator.test_polling import connect
@@ -67,7 +69,7 @@ class Stage:
                 sweep.Sweeper(
                     knowledge,
                     self.assigned,
-                    gone.Gone(self.database),
+                    missing_items.Gone(self.database),
                     measured,
                     every=3600,
                     wall=wall,

@@ -11,6 +11,7 @@ import pytest
 from kubernetes import client
 
 import kube
+from contracts import link_tasks
 from controllers.pendingtask.effects import links as task_links
 from crds import scope
 from kb import api
@@ -82,10 +83,10 @@ def test_each_link_of_a_mail_is_a_task_of_its_own_once(space: Space, start: Star
 
 def test_the_name_of_a_link_is_that_of_its_project() -> None:
     owners = [{}, {"project_id": "a"}, {"project_id": "b"}, {"group_id": "a"}]
-    names = {task_links.name(scope.Scope(client_id="acme", **one), "https://a.example") for one in owners}
+    names = {link_tasks.name(scope.Scope(client_id="acme", **one), "https://a.example") for one in owners}
     assert len(names) == 4
     moved = scope.Scope(client_id="acme", project_id="a", group_id="g")
-    assert task_links.name(moved, "https://a.example") in names, "a project that moves to a group keeps its tasks"
+    assert link_tasks.name(moved, "https://a.example") in names, "a project that moves to a group keeps its tasks"
 
 
 def test_an_operator_that_was_killed_makes_the_rest_and_none_twice(

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from controllers.connection import polling
-from controllers.sources import assignments
 from crds import labels
+from sources.core import assignments
 from tests.operator.conftest import Space, database_name
 from tests.operator.knowledge import Knowledge
 from tests.operator.process import Start

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from controllers.sources.effects import tools
 from crds import pendingtask, scope
 from kb import api
 from orchestrator_job import account, memory, pack
+from sources.effects import tools
 
 
 def task(kind: pendingtask.Type, *answers: str, readers: tuple[str, ...] = ()) -> memory.TaskMemory:

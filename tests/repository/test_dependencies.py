@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 RUNTIME = (
     "cli", "clients", "contracts", "crds", "kube", "controllers", "router", "kb", "orchestrator_job", "operator",
-    "text",
+    "sources", "text",
 )  # fmt: skip
 AROUND = ("tests", "hack", "bench", "examples")
 # Programs that are run and stubs that are read: distribution -> (file, the text of its use).

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = (
     "charts", "clients", "contracts", "controllers", "crds", "docs", "hack", "kb", "kube", "router", "tests/fakes",
-    "text",
+    "sources", "text",
 )  # fmt: skip
 _CASES = [
     ("crds", "crds/jervis.dev_connections.yaml"),

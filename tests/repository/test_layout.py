@@ -13,7 +13,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("cli", "clients", "contracts", "crds", "kube", "controllers", "router", "kb", "orchestrator_job", "text")
+PACKAGES = (
+    "cli",
+    "clients",
+    "contracts",
+    "crds",
+    "kube",
+    "controllers",
+    "router",
+    "kb",
+    "orchestrator_job",
+    "sources",
+    "text",
+)
 
 # A driver is imported in the module or package that is named after it and nowhere else (blueprint section 2). Values
 # are patterns of paths; the name of a client library may differ from the name of the thing it drives.
@@ -38,7 +50,7 @@ OPENS = {
     "clients/liveruns.py": "the operator",
     "clients/toolservers.py": "the same for a library with an httpx of its own, over `clients.http`",
     "controllers/runtime/clients.py": "the knowledge base and the router",
-    "controllers/sources/__main__.py": "the knowledge base and the router",
+    "sources/__main__.py": "the knowledge base and the router",
     "kb/service.py": "the router",
     "kube/access.py": "the apiserver",
     "orchestrator_job/__main__.py": "the knowledge base, the router and the sources process",

@@ -19,8 +19,8 @@ from types import ModuleType
 import pytest
 
 from contracts.api import queue_api
-from controllers.sources import state
 from crds import exit_reasons, pendingtask
+from sources.core import state
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "troubleshooting.md"

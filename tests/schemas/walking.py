@@ -17,7 +17,19 @@ from router.client import schema
 from tests.schemas import foreign
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("cli", "clients", "contracts", "controllers", "crds", "kb", "kube", "orchestrator_job", "router", "text")
+PACKAGES = (
+    "cli",
+    "clients",
+    "contracts",
+    "controllers",
+    "crds",
+    "kb",
+    "kube",
+    "orchestrator_job",
+    "router",
+    "sources",
+    "text",
+)
 EVIDENCE = tuple(range(1, 41))
 """Numbers of pieces of evidence."""
 

@@ -14,13 +14,13 @@ from cli import ollama
 from clients import http, toolservers
 from controllers.gpubackend import probe
 from controllers.notices import sender
-from controllers.sources import hosts, limits, rest
-from controllers.sources.oauth import exchange, grant
 from crds import errors, tools
 from crds.gpubackend import Engine
 from kb.crawl import address, fetch
 from kb.files import sniff, tika
 from kb.visual import served
+from sources.core import hosts, limits, rest
+from sources.oauth import exchange, grant
 from tests.clients import servers
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)

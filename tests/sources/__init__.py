@@ -1,1 +1,1 @@
-"""Tests of controllers.sources."""
+"""Tests of sources."""

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from controllers.sources import port
 from crds import pendingtask
 from kb import api
+from sources.core import port
 from tests import httpserver
 
 PAGE = 3

@@ -18,11 +18,13 @@ import prometheus_client
 import pytest
 
 import kube
+from clients import mongo
 from controllers.connection import removals
-from controllers.sources import assignments, gone, indexer, items, metrics, mongo, poller, sweep
-from controllers.sources.state import Sweep
 from crds import connection, labels
 from kb import client as kb
+from sources import metrics
+from sources.core import assignments, indexer, items, missing_items, poller, sweep
+from sources.core.state import Sweep
 from tests.kube import apiserver
 from tests.sources.model import Dying, KilledError, World
 
@@ -92,7 +94,7 @@ async def polling(
     await stored.prepare()
     shared = {"wall": wall, "monotonic": lambda: 0.0, **more}
     known = {name: shared[name] for name in ("wall", "monotonic", "chance") if name in shared}
-    sweeps = sweep.Sweeper(knowledge, assigned, gone.Gone(store), measured, every=every, **known)
+    sweeps = sweep.Sweeper(knowledge, assigned, missing_items.Gone(store), measured, every=every, **known)
     creates = indexer.Indexer(api, stored, measured, wall=wall)
     options = {"owner": "me", "width": 1, "renew": 60, **shared}
     return poller.Poller(api, knowledge, assigned, stored, creates, sweeps, opens, measured, **options)

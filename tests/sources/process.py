@@ -23,7 +23,7 @@ class Sources:
         env = {key: value for key, value in os.environ.items() if not key.startswith("JERVIS_")}
         env |= {f"JERVIS_SOURCES_{key}": str(value) for key, value in own.items()}
         env["PYTHONPATH"] = str(Path(__file__).resolve().parents[2])
-        self.process = children.forked(["controllers.sources"], env, log, log.parent)
+        self.process = children.forked(["sources"], env, log, log.parent)
 
     def metric(self, name: str) -> float:
         """Sum of the samples of that name."""

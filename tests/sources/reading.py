@@ -7,9 +7,12 @@ import time
 from typing import Any
 
 from clients import tls_trust
-from controllers.sources import limits, port
-from controllers.sources.protocols import atlassian, confluence, imap, jira, marks
 from crds import connection
+from sources.core import limits, port
+from sources.providers.atlassian import sites as atlassian
+from sources.providers.confluence import reading as confluence
+from sources.providers.jira import reading as jira
+from sources.providers.mail import folder_state, imap
 from tests.sources import dovecot
 from tests.sources.atlassian_server import Server
 from tests.sources.jira_server import Jira
@@ -44,7 +47,7 @@ def mailbox(
     password: str = dovecot.PASSWORD,
     tls: ssl.SSLContext | None = None,
     plain: bool = True,
-    lists: marks.Lists | None = None,
+    lists: folder_state.Lists | None = None,
     **chosen: Any,
 ) -> imap.Mailbox:
     """By IMAP; `chosen` is the filter."""

@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any
 
 from bench.connectors.database import Database
-from controllers.sources import assignments, gone, items, port
-from controllers.sources.assignments import ITEMS
 from crds import access, pendingtask, scope
+from sources.core import assignments, items, missing_items, port
+from sources.core.assignments import ITEMS
 
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
 OWNER = scope.Scope(client_id="acme")
@@ -31,7 +31,11 @@ class Stood:
 
     def __init__(self, database: Any, write: int) -> None:
         self.rows, self.halting = database[ITEMS], Database(database)
-        self.stored, self.left, self.older = items.Items(database), gone.Gone(database), items.Items(self.halting)
+        self.stored, self.left, self.older = (
+            items.Items(database),
+            missing_items.Gone(database),
+            items.Items(self.halting),
+        )
         self.halting.arm(None, write)
 
     async def find(self, stored: items.Items, one: port.Item, fence: int, minute: int) -> None:

@@ -17,9 +17,11 @@ from typing import Any
 
 import pytest
 
-from controllers.sources import limits, port
-from controllers.sources.protocols import atlassian, confluence, jira, window
 from crds import connection, labels
+from sources.core import limits, port, time_cursor
+from sources.providers.atlassian import sites as atlassian
+from sources.providers.confluence import reading as confluence
+from sources.providers.jira import reading as jira
 from tests import thorough
 from tests.sources import confluence_server, jira_server, parts
 from tests.sources.model import World
@@ -321,8 +323,8 @@ class Naive:
 @pytest.mark.parametrize("kind", ["Jira", "Confluence"])
 async def test_a_window_of_time_alone_misses_changes(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same histories: they can tell the difference."""
-    monkeypatch.setattr(window, "OVERLAP", timedelta(0))
-    monkeypatch.setattr(window, "_KEPT", 0)
+    monkeypatch.setattr(time_cursor, "OVERLAP", timedelta(0))
+    monkeypatch.setattr(time_cursor, "_KEPT", 0)
     for seed in range(20):
         async with rig(kind, seed, True, Naive) as one:
             await history(one)

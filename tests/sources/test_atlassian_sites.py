@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controllers.sources import port
+from sources.core import port
 from tests.sources.confluence_server import Confluence
 from tests.sources.jira_server import Jira
 from tests.sources.reading import changes, places

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from controllers.sources import port
-from controllers.sources.protocols import atlassian, confluence
 from crds import access, pendingtask
+from sources.core import port
+from sources.providers.atlassian import sites as atlassian
+from sources.providers.confluence import reading as confluence
 from tests.sources.confluence_server import Confluence
 from tests.sources.reading import changes as read
 from tests.sources.reading import places

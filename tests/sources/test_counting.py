@@ -8,8 +8,8 @@ from datetime import timedelta
 import pymongo.monitoring
 import pytest
 
-from controllers.sources import assignments, counting
-from controllers.sources.state import State
+from sources.core import assignments, counting
+from sources.core.state import State
 from tests.sources.test_sweep import Rig, rig
 
 pytestmark = pytest.mark.services

@@ -6,25 +6,25 @@ import json
 
 import pytest
 
-from controllers.sources import assignments
-from controllers.sources.protocols import progress, window
+from sources.core import assignments, time_cursor
+from sources.providers.git_host import progress
 
 LARGEST = 16 << 20
 
 
 def test_a_window_of_very_many_changes_is_bounded_and_keeps_the_latest() -> None:
-    many, begin = 2 * window.MOST_RECENT, 1_764_000_000_000
-    one = window.Window("of")
+    many, begin = 2 * time_cursor.MOST_RECENT, 1_764_000_000_000
+    one = time_cursor.Window("of")
     stamps = {f"{10**17 + number}": (begin + number * 7919 % many, number) for number in range(many)}
     for name, stamp in stamps.items():
         one.take(name, stamp, stamp)
     cursor = one.batch().cursor
-    assert len(cursor["recent"]) == window.MOST_RECENT
+    assert len(cursor["recent"]) == time_cursor.MOST_RECENT
     assert len(json.dumps(cursor)) < LARGEST
-    again = window.Window.read(cursor, "of")
+    again = time_cursor.Window.read(cursor, "of")
     assert again.mark == begin + many - 1
     known = {name for name, stamp in stamps.items() if not again.new(name, stamp)}
-    latest = sorted(stamps, key=lambda name: stamps[name])[-window.MOST_RECENT :]
+    latest = sorted(stamps, key=lambda name: stamps[name])[-time_cursor.MOST_RECENT :]
     assert known == set(latest), "the others are taken again, and none is passed over"
 
 

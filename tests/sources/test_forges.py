@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 
 from clients import tls_trust
-from controllers.sources import limits, port, protocols
-from controllers.sources.protocols import forge as forge_port
-from controllers.sources.protocols import issue, issues
 from crds import access, connection
+from sources.core import limits, port
+from sources.providers import table as protocols
+from sources.providers.git_host import git_host as forge_port
+from sources.providers.git_host import issue, issues
+from sources.providers.gitea import reading as gitea
+from sources.providers.github import reading as github
+from sources.providers.gitlab import reading as gitlab
 from tests.sources.forge import REPOSITORY, Forge
 from tests.sources.parts import refused
 
@@ -81,7 +85,7 @@ def place(host: str, number: int, merge: bool) -> str:
 async def test_nothing_is_lost_while_the_lists_shift(forge: Forge, host: str, seed: int) -> None:
     """Histories in which things are made, changed, spoken about and deleted between any two requests."""
     dice, store = random.Random(seed), Store()
-    small: forge_port.Host = protocols.github.GitHub(page=7) if host == "GitHub" else protocols.gitlab.GitLab(page=7)
+    small: forge_port.Host = github.GitHub(page=7) if host == "GitHub" else gitlab.GitLab(page=7)
     for number in range(40):
         forge.create(f"Issue {number}", merge=dice.random() < 0.2)
 
@@ -179,7 +183,7 @@ async def test_what_is_unchanged_costs_few_requests(forge: Forge, host: str) -> 
 
 @pytest.mark.parametrize("host", HOSTS)
 async def test_what_follows_a_full_page_is_seen_though_that_page_is_unchanged(forge: Forge, host: str) -> None:
-    small: forge_port.Host = protocols.github.GitHub(page=7) if host == "GitHub" else protocols.gitlab.GitLab(page=7)
+    small: forge_port.Host = github.GitHub(page=7) if host == "GitHub" else gitlab.GitLab(page=7)
     store = Store()
 
     async def poll() -> int:
@@ -431,7 +435,7 @@ def test_references_are_searched_in_the_beginning_of_a_text(text: str) -> None:
 def test_where_a_url_leads(
     kind: str, url: str, include: tuple[str, ...], api: str, repositories: tuple[str, ...]
 ) -> None:
-    module = {"GitHub": protocols.github, "GitLab": protocols.gitlab, "Gitea": protocols.gitea}[kind]
+    module = {"GitHub": github, "GitLab": gitlab, "Gitea": gitea}[kind]
     found = module.find(url, include)
     assert (found.api, found.repositories) == (api, repositories)
 

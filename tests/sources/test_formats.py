@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from controllers.sources.protocols import adf, storage
+from sources.providers.atlassian import adf
+from sources.providers.confluence import storage
 
 # The Atlassian Document Format
 

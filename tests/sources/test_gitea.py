@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from clients import tls_trust
-from controllers.sources import limits, port, protocols
-from controllers.sources.protocols import issues, progress
 from crds import access, connection
+from sources.core import limits, port
+from sources.providers import table as protocols
+from sources.providers.git_host import issues, progress
 from tests.sources import gitea
 from tests.sources.reading import listed as places
 from tests.sources.reading import read

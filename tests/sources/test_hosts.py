@@ -16,12 +16,13 @@ import pytest
 from aiohttp import web
 
 from clients import tls_trust
-from controllers.sources import hosts, limits, port, protocols, rest
-from controllers.sources.effects import mail
-from controllers.sources.git import clone, command
-from controllers.sources.oauth import exchange, grant, tokens
 from crds import addresses, connection
 from hack.cluster import certificates
+from sources.core import hosts, limits, port, rest
+from sources.oauth import exchange, grant, tokens
+from sources.providers import table as protocols
+from sources.providers.git import clone, command
+from sources.providers.mail import effects as mail
 from tests import httpserver
 from tests.controllers.notices import smtp
 from tests.sources import dovecot

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from clients import tls_trust
-from controllers.sources import port
-from controllers.sources.protocols import imap, mails
+from sources.core import port
+from sources.providers.mail import imap, mails
 from tests import effort, httpserver
 from tests.sources import dovecot
 from tests.sources.reading import listed, mailbox

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.sources.protocols import mails
 from crds import pendingtask
 from kb.reading import mail as reading
+from sources.providers.mail import mails
 from tests import effort
 from text import invitations, mail
 

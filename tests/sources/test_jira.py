@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from controllers.sources import limits, port
-from controllers.sources.protocols import atlassian, jira
 from crds import access, connection, pendingtask
 from kb import api
+from sources.core import limits, port
+from sources.providers.atlassian import sites as atlassian
+from sources.providers.jira import reading as jira
 from tests.sources.jira_server import Jira
 from tests.sources.reading import TLS, places
 from tests.sources.reading import changes as read

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from controllers.connection import polling
-from controllers.sources import assignments, items, port
 from crds import pendingtask, scope
+from sources.core import assignments, items, port
 from tests.sources import parts
 from tests.sources.model import Dying
 

@@ -20,8 +20,9 @@ import pymongo.errors
 import pytest
 from motor.motor_asyncio import AsyncIOMotorClient
 
-from controllers.sources import assignments, indexer, items, mongo, poller, port, watching
+from clients import mongo
 from crds import connection, pendingtask, scope
+from sources.core import assignments, idle_listener, indexer, items, poller, port
 from tests import waiting
 from tests.operator.proxy import Proxy
 from tests.sources import parts
@@ -83,7 +84,7 @@ class Place:
         self.slow: items.Items
         self.makes: indexer.Indexer
         self.polls: poller.Poller
-        self.watches: watching.Watcher
+        self.watches: idle_listener.Watcher
 
 
 async def brief(seconds: float) -> None:
@@ -130,7 +131,7 @@ async def place(monotonic: Any) -> AsyncIterator[Place]:
                 async def opens(_: assignments.Claim) -> Any:
                     return made.source
 
-                made.watches = watching.Watcher(
+                made.watches = idle_listener.Watcher(
                     made.assigned, opens, parts.meters(), most=2, wall=lambda: NOW, owner="me", sleep=brief
                 )
                 yield made

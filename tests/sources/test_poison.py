@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from controllers.sources import assignments, port
 from crds import connection, given_graph, pendingtask
+from sources.core import assignments, port
 from tests.sources import parts, test_sweep
 
 pytestmark = pytest.mark.services

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from clients import tls_trust
-from controllers.sources import limits, port
-from controllers.sources.protocols import imap, mailboxes, mails, pop3
 from crds import connection
+from sources.core import limits, port
+from sources.providers.mail import imap, mailboxes, mails, pop3
 from tests import httpserver
 from tests.sources import dovecot
 from tests.sources.test_servers import by_pop3, listed, poll

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from controllers.sources.protocols import forge, gitlab
 from hack import recorded
+from sources.providers.git_host import git_host as forge
+from sources.providers.gitlab import reading as gitlab
 from tests import httpserver
 from tests.sources.forge import REPOSITORY
 from tests.sources.test_forges import Store, tracker

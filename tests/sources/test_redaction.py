@@ -17,11 +17,13 @@ import httpx
 import pytest
 from aiohttp import web
 
+from clients import mongo
 from contracts.tokens import keyring
 from controllers.connection import decide
 from controllers.connection.credentials import Finding
-from controllers.sources import assignments, client, mongo, redact
 from crds import connection
+from sources import client
+from sources.core import assignments, redact
 from tests import httpserver, ports, waiting
 from tests.sources import process
 from tests.sources.api import serving

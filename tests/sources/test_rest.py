@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from controllers.sources import limits, port, rest
+from sources.core import limits, port, rest
 from tests import httpserver
 from tests.sources.parts import refused
 

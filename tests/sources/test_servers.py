@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from clients import tls_trust
-from controllers.sources import limits, port
-from controllers.sources.protocols import imap, mails, marks, pop3
+from sources.core import limits, port
+from sources.providers.mail import folder_state, imap, mails, pop3
 from tests import waiting
 from tests.sources import dovecot, reading, servers, wire
 from tests.sources.reading import mailbox as by_imap
@@ -94,7 +94,7 @@ async def test_imap_what_is_deleted_or_moved(server: servers.Server, user: str) 
     old = f"{server.box}Old"
     server.put(*(dovecot.mail(number) for number in range(5)), user=user)
     server.put(dovecot.mail(10), folder=old, user=user)
-    lists = marks.Lists()
+    lists = folder_state.Lists()
     box = by_imap(server.url, user, lists=lists)
     items, cursor = await poll(box)
     before = await listed(box)
@@ -155,7 +155,7 @@ async def test_imap_round_trips_of_a_mailbox_that_did_not_change(server: servers
     for number, name in enumerate(folders):
         server.put(dovecot.mail(number), folder=name, user=user)
     async with wire.relay("imap", server.port) as seen:
-        box = by_imap(seen.url, user, lists=marks.Lists())
+        box = by_imap(seen.url, user, lists=folder_state.Lists())
         _, cursor = await poll(box)
         before = await listed(box)
         seen.commands.clear()
@@ -230,10 +230,10 @@ async def test_one_mail_is_the_same_item_by_both_protocols(server: servers.Serve
 
 
 async def test_lists_that_are_too_many_are_forgotten() -> None:
-    lists = marks.Lists(most=5)
-    one, two = marks.Mark(1, 4, 3), marks.Mark(1, 5, 4)
+    lists = folder_state.Lists(most=5)
+    one, two = folder_state.Mark(1, 4, 3), folder_state.Mark(1, 5, 4)
     lists.put(("m", "a"), one, [1, 2, 3])
     lists.put(("m", "b"), two, [1, 2, 3, 4])
     assert lists.get(("m", "a"), one) is None
     assert list(lists.get(("m", "b"), two) or ()) == [1, 2, 3, 4]
-    assert lists.get(("m", "b"), marks.Mark(1, 5, 3)) is None
+    assert lists.get(("m", "b"), folder_state.Mark(1, 5, 3)) is None

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from controllers.sources import assignments, limits, poller, port
 from crds import connection
+from sources.core import assignments, limits, poller, port
 from tests import waiting
 from tests.sources import parts
 from tests.sources.model import World

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from controllers.sources import assignments, counting, items, port
-from controllers.sources.assignments import ITEMS
 from crds import access
+from sources.core import assignments, counting, items, port
+from sources.core.assignments import ITEMS
 from tests.sources import test_atlassian_histories as histories
 from tests.sources.stood import ANN, BOB, NOW, OWNER, Stood, item
 

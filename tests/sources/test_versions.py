@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from bench.connectors.database import Database
-from controllers.sources import assignments, counting, gone, items, state, upkeep
-from controllers.sources.assignments import ITEMS
 from crds import access, connection
+from sources.core import assignments, cleanup, counting, items, missing_items, state
+from sources.core.assignments import ITEMS
 from tests.sources.stood import NOW, OWNER, item
 
 pytestmark = pytest.mark.services
 
 
 async def test_an_older_version_that_came_back_while_it_left_becomes_no_task_after_a_newer_one(database: Any) -> None:
-    stored, left = items.Items(database), gone.Gone(database)
+    stored, left = items.Items(database), missing_items.Gone(database)
     await stored.add("uid", OWNER, item("v1"), {"content": "v1"}, NOW, 1)
     old = items.key("uid", "1", "v1")
     [first] = await stored.waiting("uid", 10, NOW)
@@ -48,7 +48,7 @@ async def test_a_later_time_alone_is_no_second_task(database: Any) -> None:
 
 async def test_older_versions_go_once_a_day_when_their_time_has_come(database: Any) -> None:
     stored, now = items.Items(database), [NOW]
-    step = upkeep.versions(stored, lambda: now[0])
+    step = cleanup.versions(stored, lambda: now[0])
     for number, version in enumerate(("a", "b", "c")):
         await stored.add("uid", OWNER, item(version), {"content": version}, NOW + timedelta(days=number), number)
         if version != "b":
@@ -102,7 +102,7 @@ async def test_a_version_that_recurs_is_new_after_another_one_and_only_then(data
 
 async def test_a_version_that_recurs_leaves_with_the_task_that_it_had_before(database: Any) -> None:
     """The branch is forced back, and deleted before the first task of that commit was begun."""
-    stored, left = items.Items(database), gone.Gone(database)
+    stored, left = items.Items(database), missing_items.Gone(database)
     spec = connection.Spec.model_validate({"type": "Git", "clientId": "acme", "url": "https://forge/acme/shop.git"})
     claim = assignments.Claim("uid", "here", "shop", spec, 1, 9, {}, state.State(), NOW)
     made = set[str]()

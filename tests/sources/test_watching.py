@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from controllers.sources import assignments, port, watching
-from controllers.sources.state import State
+from sources.core import assignments, idle_listener, port
+from sources.core.state import State
 from tests.sources import parts
 
 pytestmark = pytest.mark.services
@@ -47,11 +47,11 @@ async def polled(assigned: assignments.Assignments, uid: str, url: str = "imaps:
 
 def watcher(
     assigned: assignments.Assignments, answer: Any, now: Callable[[], datetime] = lambda: NOW
-) -> watching.Watcher:
+) -> idle_listener.Watcher:
     async def opens(_: assignments.Claim) -> Any:
         return Source(answer)
 
-    return watching.Watcher(assigned, opens, parts.meters(), most=2, owner="me", wall=now)
+    return idle_listener.Watcher(assigned, opens, parts.meters(), most=2, owner="me", wall=now)
 
 
 async def test_news_make_a_connection_due(assigned: assignments.Assignments) -> None:
@@ -79,10 +79,10 @@ async def test_news_that_come_while_it_is_polled_are_not_lost(assigned: assignme
     ("answer", "pause"),
     [
         (False, 0.0),
-        (True, watching.QUIET_SECONDS),
-        (None, watching.NONE_SECONDS),
-        (port.Unreachable("away"), watching.BROKEN_SECONDS),
-        (ZeroDivisionError(), watching.BROKEN_SECONDS),
+        (True, idle_listener.QUIET_SECONDS),
+        (None, idle_listener.NONE_SECONDS),
+        (port.Unreachable("away"), idle_listener.BROKEN_SECONDS),
+        (ZeroDivisionError(), idle_listener.BROKEN_SECONDS),
     ],
 )
 async def test_when_the_next_watch_begins(assigned: assignments.Assignments, answer: Any, pause: float) -> None:
@@ -125,7 +125,7 @@ async def test_many_take_turns(assigned: assignments.Assignments) -> None:
         now += timedelta(seconds=1)
         return Turns(answer=False)
 
-    watches = watching.Watcher(
+    watches = idle_listener.Watcher(
         assigned, opens, parts.meters(), most=2, owner="me", wall=lambda: now, sleep=lambda _: asyncio.sleep(0)
     )
     running = asyncio.create_task(watches.run())

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from controllers.sources import assignments, items, port, wishes
 from crds import connection, labels, pendingtask, scope
+from sources.core import annotations as wishes
+from sources.core import assignments, items, port
 from tests.sources import parts
 
 pytestmark = pytest.mark.services

@@ -15,13 +15,12 @@ Source: seed 000 "Link Handling Flow - SEPARATE PENDING TASKS".
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import kube
+from contracts import link_tasks
 from controllers.pendingtask.observed import Linked
 from crds import GROUP, VERSION, conditions, errors, labels, pendingtask, scope
 from crds.pendingtask import Type
@@ -40,17 +39,6 @@ _ANSWERS: Mapping[kb_api.LinkAnswer, frozenset[str]] = {
     kb_api.LinkAnswer.NEVER: frozenset({"never", "niemals", "nikdy"}),
 }
 """First words of a person's answer. Another one is no answer: the question comes again, with the words in it."""
-_SEPARATOR = "\x1f"  # stands in no client's id
-
-
-def name(owner: scope.Scope, url: str) -> str:
-    """The same for every document of the project that has the link; where there is none, of the group or the client."""
-    parts = [owner.client_id, url]
-    if owner.project_id or owner.group_id:
-        parts += ["project", owner.project_id] if owner.project_id else ["group", owner.group_id]
-    digest = hashlib.sha256(_SEPARATOR.join(parts).encode()).digest()
-    # 95 bits in letters that a name may have: with 24 characters `kubectl get -o wide` keeps its width.
-    return f"link-{base64.b32encode(digest).decode().lower()[:19]}"
 
 
 def manifest(task: pendingtask.PendingTask, link: kb_api.Link, about: Mapping[str, str]) -> kube.Object:
@@ -73,7 +61,7 @@ def manifest(task: pendingtask.PendingTask, link: kb_api.Link, about: Mapping[st
         "apiVersion": f"{GROUP}/{VERSION}",
         "kind": "PendingTask",
         "metadata": {
-            "name": name(owner, link.url),
+            "name": link_tasks.name(owner, link.url),
             "namespace": meta.namespace,
             "labels": {**inherited, labels.FOUND_IN_UID: meta.uid},
             "annotations": {

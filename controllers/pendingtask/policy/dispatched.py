@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from controllers import backoff
+from clients import backoff
 from controllers.pendingtask.decision import (
     Decision,
     DeleteJob,

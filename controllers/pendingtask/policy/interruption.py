@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from controllers import backoff
+from clients import backoff
 from controllers.pendingtask.decision import (
     Decision,
     DeleteJob,

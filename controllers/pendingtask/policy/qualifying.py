@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from controllers import backoff
+from clients import backoff
 from controllers.pendingtask import directive
 from controllers.pendingtask.decision import Decision, Ingest, View, WaitFor, act, condition, to, wait, whole
 from controllers.pendingtask.observed import Ingested, Reading, Trouble

@@ -15,11 +15,11 @@ import httpx
 import structlog
 
 from contracts.rules import enforce_lines
-from controllers.sources import client as sources_client
 from crds import priority, scope
 from kb import client as kb_client
 from orchestrator_job import fence, mongo
 from orchestrator_job.delegation.tools import port, settings
+from sources import client as sources_client
 
 if TYPE_CHECKING:
     from orchestrator_job.delegation.tools import effects, knowledge

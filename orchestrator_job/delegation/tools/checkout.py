@@ -26,11 +26,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from controllers.sources import client as sources_client
 from crds import addresses, errors
 from orchestrator_job import errors as run_errors
 from orchestrator_job import fence, gitcommand, mongo, patches
 from orchestrator_job.delegation.tools import port
+from sources import client as sources_client
 
 COLLECTION = patches.COLLECTION
 DEPTH = 20

@@ -11,9 +11,9 @@ from typing import Annotated
 from pydantic import Field, JsonValue, model_validator
 
 from contracts.rules import enforce_lines
-from controllers.sources import client as sources_client
 from orchestrator_job import outcome
 from orchestrator_job.delegation.tools import bounds, effects, port, settings
+from sources import client as sources_client
 
 KIND = "ci"
 _SUMMARY = 500

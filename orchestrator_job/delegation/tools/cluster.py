@@ -15,10 +15,10 @@ from pydantic import Field
 from contracts.api import cluster_state
 from contracts.api.cluster_state import Part
 from contracts.rules import enforce_lines
-from controllers.sources import client as sources_client
 from crds import addresses, errors
 from orchestrator_job import errors as job_errors
 from orchestrator_job.delegation.tools import bounds, port
+from sources import client as sources_client
 
 KIND = "cluster"
 _BUSY = frozenset({408, 425, 429, 502, 503, 504})

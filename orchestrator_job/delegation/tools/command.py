@@ -17,11 +17,11 @@ from typing import Annotated
 from pydantic import Field
 
 from contracts.api import sandbox
-from controllers.sources import client as sources_client
 from crds import errors, values
 from kb import client as kb_client
 from orchestrator_job import fence, mongo, outcome
 from orchestrator_job.delegation.tools import bounds, checkout, effects, knowledge, port, settings, workspace
+from sources import client as sources_client
 
 PAUSE = 2.0
 _STARTING = 300

@@ -16,12 +16,12 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, Field, model_validator
 
 from contracts.rules import enforce_lines
-from controllers.sources import client as sources_client
 from crds import scope, values
 from kb import client as kb_client
 from orchestrator_job import ledger, outcome
 from orchestrator_job.delegation import repeats
 from orchestrator_job.delegation.tools import bounds, outside, port, settings
+from sources import client as sources_client
 
 MOST_RECIPIENTS = 50
 MOST_FILES = 32

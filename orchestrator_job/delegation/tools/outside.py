@@ -16,11 +16,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controllers.sources import client as sources_client
 from crds import errors
 from orchestrator_job import fence, ledger, mongo, outcome
 from orchestrator_job.delegation import repeats
 from orchestrator_job.delegation.tools import bounds, port
+from sources import client as sources_client
 
 COLLECTION = "orchestrator_prepared"
 _MOST_TRIES = 20

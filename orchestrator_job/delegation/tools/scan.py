@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from controllers.sources import client as sources_client
 from orchestrator_job import outcome
 from orchestrator_job.delegation.tools import bounds, checkout, effects, lockfiles, osv, port, workspace
+from sources import client as sources_client
 
 _SECONDS = 300.0
 _OUTPUT = 8 << 20

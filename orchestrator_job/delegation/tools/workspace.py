@@ -16,10 +16,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from controllers.sources import client as sources_client
 from orchestrator_job import outcome
 from orchestrator_job.delegation.tools import bounds, checkout, effects, port
 from orchestrator_job.delegation.tools.effects import Line
+from sources import client as sources_client
 
 MOST_READ = 4 << 20
 """Bytes of a file that is read or changed."""

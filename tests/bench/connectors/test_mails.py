@@ -11,7 +11,7 @@ import pymongo
 import pytest
 
 from bench.connectors import mails, speed
-from controllers.sources.protocols import mails as source
+from sources.providers.mail import mails as source
 from tests.sources import dovecot
 
 COUNT = 120

@@ -10,9 +10,9 @@ from typing import Any
 import prometheus_client
 import pytest
 
+from clients import mongo
 from controllers import metrics
 from controllers.delegations import reconcile, store
-from controllers.sources import mongo
 from crds import errors
 from tests.controllers.delegations.test_totals import ended
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from controllers.pendingtask.effects import links
+from contracts import link_tasks
 from kb import api, metrics, mongo
 from kb.links import extract, prompt
 from tests.fakes.ollama import process
@@ -48,7 +48,7 @@ async def test_tasks_models_and_requests_of_a_day(
 ) -> None:
     found = [link for number in range(MAILS) for link in extract.find(mail(number), most=20)]
     assert len(found) == 5 * MAILS
-    tasks = {links.name(scopes.ACME, one.url): one for one in found}
+    tasks = {link_tasks.name(scopes.ACME, one.url): one for one in found}
     assert len(tasks) == PAGES + NOTES + 3 * MAILS, "the same link of several mails is one task"
     resolved: Counter[str] = Counter()
 

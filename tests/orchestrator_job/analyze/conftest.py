@@ -15,10 +15,8 @@ from typing import Any
 import prometheus_client
 import pytest
 
+from clients import mongo
 from contracts.tokens import runtoken
-from controllers.sources import assignments, limits, metrics, mongo, repositories
-from controllers.sources.git import clone, command, reading
-from controllers.sources.protocols import git
 from crds import connection
 from kb import client
 from kb import metrics as kb_metrics
@@ -28,6 +26,10 @@ from kb.code import analyst, asking, book, budget, history
 from kb.http import access, structures
 from kb.http import code as code_http
 from kb.ingest import lanes
+from sources import metrics
+from sources.core import assignments, limits, repositories
+from sources.providers.git import clone, command, reading
+from sources.providers.git import polling as git
 from tests.joern import tree
 from tests.kb import clock as clocks
 from tests.kb import world

@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from controllers.sources.effects import wire
+from sources.effects import wire
 from tests import httpserver
 
 

@@ -11,13 +11,13 @@ import httpx
 import pytest
 
 from contracts.rules import enforce_lines
-from controllers.sources import client as sources_client
 from crds import pendingtask
 from crds.priority import Priority
 from orchestrator_job import standing
 from orchestrator_job.delegation import executor, models, provenance
 from orchestrator_job.delegation.tools import calendar, effects, knowledge, port, settings
 from orchestrator_job.delegation.tools.port import Tier
+from sources import client as sources_client
 from tests.orchestrator_job.delegation import workbench
 from tests.orchestrator_job.delegation.test_executor import ended
 from tests.orchestrator_job.delegation.test_runs import decided

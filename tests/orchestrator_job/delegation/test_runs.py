@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from controllers.sources.effects import wire
 from kb import api
+from sources.effects import wire
 from tests import waiting
 from tests.orchestrator_job import job, knowledge, recording
 from tests.orchestrator_job.delegation.test_procedures import procedure

@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 
 from contracts.tokens import runtoken, token_file
-from controllers.sources.http import app, gate, routes
 from crds import scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
+from sources.api import app, gate, routes
 from tests import httpserver
 
 NOW = datetime(2026, 11, 26, 12, 0, 0, tzinfo=UTC)

@@ -14,8 +14,8 @@ from aiohttp import web
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from contracts.tokens import live_runs, runtoken, token_file
-from controllers.sources.http import app, gate, problems, routes
 from crds import errors, scope
+from sources.api import app, gate, problems, routes
 from tests.sources.api import serving
 from tests.sources.api.serving import NOW, run_token
 

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 from aiohttp import web
 
-from controllers.sources import client, metrics
-from controllers.sources.ci import serving
-from controllers.sources.effects import targets
+from sources import client, metrics
+from sources.ci import serving
+from sources.effects import targets
 from tests import waiting
 from tests.sources import parts
 from tests.sources.api.serving import NOW, run_token

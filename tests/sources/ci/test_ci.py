@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from controllers.sources.ci import hosts, serving, wire
-from controllers.sources.ci.wire import State
-from controllers.sources.client import Rejected, Unavailable
-from controllers.sources.http import routes
 from crds import scope
+from sources.api import routes
+from sources.ci import hosts, serving, wire
+from sources.ci.wire import State
+from sources.client import Rejected, Unavailable
 from tests.sources.ci.checks import SHA, Pages, Place, counted, opened
 from tests.sources.effects.world import conditions
 from tests.sources.parts import refused

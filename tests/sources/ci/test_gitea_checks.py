@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.sources.ci.wire import State
-from controllers.sources.client import Rejected
+from sources.ci.wire import State
+from sources.client import Rejected
 from tests.sources import gitea
 from tests.sources.ci.checks import opened
 from tests.sources.parts import refused

@@ -15,8 +15,9 @@ import httpx
 import orjson
 
 from contracts.tokens import keyring
-from controllers.sources import assignments, client
 from crds import connection, scope
+from sources import client
+from sources.core import assignments
 from tests import ports, waiting
 from tests.sources import parts, process
 from tests.sources.api import serving

@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from controllers.sources import assignments, hosts, limits
-from controllers.sources.effects import pushes, wire
-from controllers.sources.git import clone, command, quarantine, reading
-from controllers.sources.protocols import git
 from crds import connection
+from sources.core import assignments, hosts, limits
+from sources.effects import wire
+from sources.providers.git import clone, command, pushes, quarantine, reading
+from sources.providers.git import polling as git
 from tests.sources import parts
 from tests.sources.api.serving import NOW
 from tests.sources.effects.rig import Rig, running

@@ -12,11 +12,12 @@ from typing import Any
 
 import kube
 from contracts.tokens import runtoken
-from controllers.sources.ci import serving as ci
-from controllers.sources.effects import ledger, performer, pushes, targets, tools, wire
-from controllers.sources.http import routes
 from crds import scope
 from kb import client as kb
+from sources.api import routes
+from sources.ci import serving as ci
+from sources.effects import effect_runner, ledger, targets, tools, wire
+from sources.providers.git import pushes
 from tests import waiting
 from tests.sources import parts
 from tests.sources.api import serving
@@ -36,7 +37,9 @@ class Rig:
         tls = ssl.create_default_context()
         self._means = tools.Means(load=knowledge.fetch, tls=tls, plain=True, wall=self.wall, monotonic=lambda: 0.0)
         self.finds = targets.Targets(api)
-        self.does = performer.Performer(self.entries, self.finds, self._means, seconds=waiting.PATIENCE, wall=self.wall)
+        self.does = effect_runner.Performer(
+            self.entries, self.finds, self._means, seconds=waiting.PATIENCE, wall=self.wall
+        )
 
     def checks(self) -> list[routes.Served]:
         """The route of checks of commits."""
@@ -46,7 +49,7 @@ class Rig:
     def push_by(self, shared: pushes.Pushes) -> None:
         """Of a process that has clones."""
         means = dataclasses.replace(self._means, pushes=shared)
-        self.does = performer.Performer(self.entries, self.finds, means, seconds=waiting.PATIENCE, wall=self.wall)
+        self.does = effect_runner.Performer(self.entries, self.finds, means, seconds=waiting.PATIENCE, wall=self.wall)
 
     def wall(self) -> datetime:
         return self.now

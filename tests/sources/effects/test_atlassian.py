@@ -10,9 +10,10 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from controllers.sources import port
-from controllers.sources.effects import atlassian, wire
-from controllers.sources.http import problems
+from sources.api import problems
+from sources.core import port
+from sources.effects import wire
+from sources.providers.atlassian import effects as atlassian
 from tests import httpserver
 from tests.sources.effects.rig import Rig, running
 from tests.sources.parts import refused

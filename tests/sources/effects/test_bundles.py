@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from controllers.sources.git import command, quarantine
-from controllers.sources.http import problems
+from sources.api import problems
+from sources.providers.git import command, quarantine
 from tests.sources.effects.pushing import Pushing, pushing
 
 pytestmark = pytest.mark.services

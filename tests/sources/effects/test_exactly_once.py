@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from controllers.sources import port
-from controllers.sources.effects import ledger, wire
-from controllers.sources.http import problems
 from crds import errors
+from sources.api import problems
+from sources.core import port
+from sources.effects import ledger, wire
 from tests.controllers.notices import smtp
 from tests.sources.effects.rig import Rig, running
 from tests.sources.parts import refused

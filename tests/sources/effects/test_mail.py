@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from controllers.sources import limits, port, rest
-from controllers.sources.effects import tools, wire
-from controllers.sources.http import problems
 from crds import connection
 from hack.cluster import certificates
+from sources.api import problems
+from sources.core import limits, port, rest
+from sources.effects import tools, wire
 from tests.controllers.notices import smtp
 from tests.sources.api.serving import ACME, NOW
 from tests.sources.effects.rig import running

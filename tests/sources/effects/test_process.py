@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from controllers.sources import client
-from controllers.sources.git import quarantine
 from crds import scope, values
+from sources import client
+from sources.providers.git import quarantine
 from tests import waiting
 from tests.controllers.notices import smtp
 from tests.sources.effects.calling import Place, placed

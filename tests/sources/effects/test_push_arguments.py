@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from controllers.sources import port
-from controllers.sources.effects import tools
-from controllers.sources.git import bundle, clone, quarantine
-from controllers.sources.http import problems
 from crds import connection
+from sources.api import problems
+from sources.core import port
+from sources.effects import tools
+from sources.providers.git import bundle, clone, quarantine
 from tests.sources.parts import refused
 
 GIVEN = {

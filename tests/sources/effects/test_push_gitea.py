@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from controllers.sources import port
-from controllers.sources.effects import wire
-from controllers.sources.http import problems
 from crds import errors
+from sources.api import problems
+from sources.core import port
+from sources.effects import wire
 from tests.sources import gitea
 from tests.sources.effects.pushing import Pushing, Work, pushing
 from tests.sources.parts import refused

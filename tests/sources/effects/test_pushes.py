@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from controllers.sources import port
-from controllers.sources.effects import ledger, wire
-from controllers.sources.http import problems
 from crds import errors
+from sources.api import problems
+from sources.core import port
+from sources.effects import ledger, wire
 from tests.sources.effects.pushing import Pushing, pushing
 from tests.sources.parts import refused
 

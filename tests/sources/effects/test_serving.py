@@ -8,9 +8,9 @@ import prometheus_client
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from controllers.sources import client, metrics
-from controllers.sources.effects import listing, serving, tools
-from controllers.sources.http import app, routes
+from sources import client, metrics
+from sources.api import app, routes
+from sources.effects import listing, serving, tools
 from tests.sources.api import serving as api
 from tests.sources.effects.rig import Rig, running
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from controllers.sources import port
-from controllers.sources.effects import targets, wire
-from controllers.sources.http import problems
 from crds import scope
+from sources.api import problems
+from sources.core import port
+from sources.effects import targets, wire
 from tests.sources.effects.rig import Rig, running
 from tests.sources.effects.world import conditions
 

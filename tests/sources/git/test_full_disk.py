@@ -11,15 +11,16 @@ from pathlib import Path
 import prometheus_client
 import pytest
 
-from controllers.sources import metrics, port, upkeep
+from sources import metrics
+from sources.core import cleanup, port
 from tests import needs
 from tests.sources.git.making import Repository
 
 _CODE = """
 import subprocess, sys
 from pathlib import Path
-from controllers.sources import port
-from controllers.sources.git import clone, command
+from sources import port
+from sources.providers.git import clone, command
 root, url, options, what = sys.argv[1:]
 subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", root], check=True)
 one = clone.Workspace(Path(root), 1 << 30, 1 << 30).clone("uid")
@@ -85,7 +86,7 @@ async def test_a_step_that_fails_ends_no_loop_and_holds_up_no_other() -> None:
             raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):
-        await upkeep.Upkeep({"clones": full, "items": bug, "uploads": good}, measured, sleep=sleep).run()
+        await cleanup.Upkeep({"clones": full, "items": bug, "uploads": good}, measured, sleep=sleep).run()
     assert done == ["full", "bug", "good"] * 2
     read = measured.registry.get_sample_value
     assert read("jervis_sources_left_over_total", {"kind": "uploads"}) == 6

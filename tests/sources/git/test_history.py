@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from controllers.sources import port
-from controllers.sources.git import clone, command, history
 from kb import api
+from sources.core import port
+from sources.providers.git import clone, command, history
 from tests.sources.git.making import Repository
 
 

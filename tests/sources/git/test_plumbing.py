@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from controllers.sources import assignments, state
-from controllers.sources.git import tree
-from controllers.sources.protocols import git
 from kb import api
 from kb.code import calls, extraction, grammars
+from sources.core import assignments, state
+from sources.providers.git import polling as git
+from sources.providers.git import tree
 from tests.sources.git.making import Repository, daemon
 from tests.sources.git.test_repository import Reading, log
 

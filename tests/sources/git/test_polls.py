@@ -18,12 +18,13 @@ import pytest
 import kube
 from controllers.connection import decide
 from controllers.connection.credentials import Finding
-from controllers.sources import assignments, metrics, poller
-from controllers.sources.git import clone
-from controllers.sources.protocols import git
-from controllers.sources.state import State
 from crds import access, connection, labels
 from kb import client as kb
+from sources import metrics
+from sources.core import assignments, poller
+from sources.core.state import State
+from sources.providers.git import clone
+from sources.providers.git import polling as git
 from tests import waiting
 from tests.sources import parts, process
 from tests.sources.git.knowledge import Commits, kubeconfig

@@ -17,12 +17,12 @@ from urllib.parse import unquote
 import httpx
 import pytest
 
-from controllers.sources import assignments, limits, port, repositories
-from controllers.sources.git import clone, command, reading
-from controllers.sources.http import problems
-from controllers.sources.protocols import git
-from controllers.sources.state import State, Workspace
 from crds import connection, scope
+from sources.api import problems
+from sources.core import assignments, limits, port, repositories
+from sources.core.state import State, Workspace
+from sources.providers.git import clone, command, reading
+from sources.providers.git import polling as git
 from tests.sources import parts
 from tests.sources.api.serving import ACME, NOW, run_token, serving
 from tests.sources.git.making import Repository

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from controllers.sources import assignments, limits, port, repositories
-from controllers.sources.git import clone, command, overview
-from controllers.sources.protocols import git
 from crds import connection
 from crds.connection import WorkspaceState
+from sources.core import assignments, limits, port, repositories
+from sources.providers.git import clone, command, overview
+from sources.providers.git import polling as git
 from tests.sources.git import making
 from tests.sources.git.making import Repository
 from tests.sources.parts import refused

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from controllers.sources import assignments
+from sources.core import assignments
 from tests.sources.meetings.test_upload import Rig, book, connection, make
 
 

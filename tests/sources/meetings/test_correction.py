@@ -15,12 +15,12 @@ from aiohttp import web
 
 from contracts.api import meeting
 from contracts.api.meeting import Segment, Transcript
-from controllers.sources import assignments
-from controllers.sources.meetings import correction, metrics, store, worker
 from crds import errors
 from kb import client as kb
 from router import client as router
 from router.client import asking
+from sources.core import assignments
+from sources.providers.meetings import correction, metrics, store, worker
 from tests import httpserver
 from tests.sources.meetings.test_upload import Rig
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from contracts import mongo_collections
-from controllers.sources import assignments
-from controllers.sources.meetings import audio, expiry
+from sources.core import assignments
+from sources.providers.meetings import audio, expiry
 from tests.sources.meetings.test_upload import Rig, connection, digest, make, part, recording
 
 pytestmark = pytest.mark.services

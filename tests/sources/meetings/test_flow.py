@@ -21,13 +21,13 @@ from contracts import mongo_collections
 from contracts.api import meeting
 from contracts.api.meeting import Change, Segment, State, Told, Transcript
 from controllers.connection import removals
-from controllers.sources import assignments, poller
-from controllers.sources.meetings import store
-from controllers.sources.protocols import meeting as protocol
 from crds import connection, scope
 from kb.erasure.tasks import Tasks
 from orchestrator_job.transcribe import __main__ as pod
 from orchestrator_job.transcribe import calls
+from sources.core import assignments, poller
+from sources.providers.meetings import reading as protocol
+from sources.providers.meetings import store
 from tests.sources import parts
 from tests.sources.meetings.test_upload import Rig, digest, make, part, recording
 from tests.sources.model import World

@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry
 from controllers import metrics
 from controllers.meetings import job, reconcile
 from controllers.pendingtask import job as runs
-from controllers.sources import assignments
 from kube import lease
+from sources.core import assignments
 from tests.kube import apiserver
 from tests.sources.meetings.test_flow import HEARD, uploaded
 from tests.sources.meetings.test_upload import Rig, connection

@@ -23,8 +23,8 @@ import pytest
 from contracts import mongo_collections
 from contracts.api import meeting
 from contracts.tokens import token_file
-from controllers.sources import assignments
-from controllers.sources.meetings import audio, metrics, serving, store
+from sources.core import assignments
+from sources.providers.meetings import audio, metrics, serving, store
 from tests import ports, waiting
 from tests.sources import process
 from tests.sources.api import serving as api

@@ -9,10 +9,10 @@ import pytest
 from aiohttp import web
 
 from clients import tls_trust
-from controllers.sources import limits, port
-from controllers.sources.oauth import tokens
-from controllers.sources.protocols import mailboxes
 from crds import connection
+from sources.core import limits, port
+from sources.oauth import tokens
+from sources.providers.mail import mailboxes
 from tests import httpserver
 from tests.sources import dovecot
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from clients import tls_trust
-from controllers.sources import hosts, port
-from controllers.sources.oauth import exchange, grant, tokens, vault
+from sources.core import hosts, port
+from sources.oauth import exchange, grant, tokens, vault
 from tests.sources.oauth import endpoint
 
 pytestmark = pytest.mark.services

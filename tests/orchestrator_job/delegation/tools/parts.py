@@ -16,11 +16,6 @@ import prometheus_client
 
 from contracts.rules import enforce_lines
 from contracts.tokens import runtoken
-from controllers.sources import limits
-from controllers.sources import metrics as sources_metrics
-from controllers.sources.git import clone, command, reading
-from controllers.sources.http import routes
-from controllers.sources.protocols import git
 from crds.priority import Priority
 from kb import client as kb_client
 from kb import metrics
@@ -31,6 +26,11 @@ from kb.retrieve import search
 from orchestrator_job import fence, mongo, patience
 from orchestrator_job.delegation.tools import box, port, settings
 from router import client as router_client
+from sources import metrics as sources_metrics
+from sources.api import routes
+from sources.core import limits
+from sources.providers.git import clone, command, reading
+from sources.providers.git import polling as git
 from tests.kb import clock as clocks
 from tests.kb import memory, world
 from tests.kb.http import whole

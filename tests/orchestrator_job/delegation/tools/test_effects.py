@@ -8,11 +8,11 @@ from typing import Any, cast
 import pytest
 
 from contracts.tokens import runtoken
-from controllers.sources import client as sources_client
 from crds import exit_reasons, pendingtask
 from kb import client as kb_client
 from orchestrator_job import errors, fence, ledger, mongo, outcome, patience
 from orchestrator_job.delegation.tools import knowledge, outside, port
+from sources import client as sources_client
 from tests.controllers.notices import smtp
 from tests.orchestrator_job.delegation.tools import parts
 from tests.sources.effects import test_exactly_once, test_serving

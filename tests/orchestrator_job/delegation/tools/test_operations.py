@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from contracts.api import cluster_state
-from controllers.sources import client as sources_client
 from orchestrator_job import memory
 from orchestrator_job.delegation import provenance
 from orchestrator_job.delegation.tools import cluster, port
+from sources import client as sources_client
 from tests.controllers.clusterstate import wire
 from tests.orchestrator_job.delegation import workbench
 from tests.orchestrator_job.delegation.tools import parts

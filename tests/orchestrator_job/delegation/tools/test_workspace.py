@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from contracts.api import sandbox
-from controllers.sources.effects import wire
-from controllers.sources.git import clone
 from orchestrator_job import ledger, mongo, patience
 from orchestrator_job.delegation.tools import box, checkout, port, workspace
+from sources.effects import wire
+from sources.providers.git import clone
 from tests import waiting
 from tests.orchestrator_job.delegation.tools import parts
 from tests.sources.effects import test_serving

@@ -1,5 +1,0 @@
-"""What checks say of a commit: GitHub, GitLab and Gitea, read for a run through a Connection.
-
-I own: the route, its models (`wire`), and one module for each host. Called by `controllers.sources.__main__` and, for
-the models, by `controllers.sources.client`. What I never do: start, cancel or repeat a check, or read its whole log.
-"""

@@ -1,5 +1,0 @@
-"""Git for the sources process: hardened commands, bare clones, and what is read from them.
-
-Owned: the directories below `sources.settings.workspace`. `controllers.sources.protocols.git` and
-`controllers.sources.git.reading` call this. Nothing is ever checked out, no hook and no helper of a repository runs.
-"""

@@ -1,0 +1,5 @@
+"""What checks say of a commit: GitHub, GitLab and Gitea, read for a run through a Connection.
+
+I own: the route, its models (`wire`), and one module for each host. Called by `sources.__main__` and, for
+the models, by `sources.client`. What I never do: start, cancel or repeat a check, or read its whole log.
+"""

@@ -1,0 +1,48 @@
+"""/api/v1/connections: which Connections a run may use, and for what.
+
+A namespace may hold those of several clients. A run that names none uses the one of the settings, or else the only one
+of its own client that fits; where there are several, it has their names.
+"""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from crds import connection
+from sources.api import app, gate, routes
+from sources.ci import serving as ci
+from sources.effects import targets, tools, wire
+
+ROUTE = routes.Route(
+    "GET", "/api/v1/connections", "The Connections of the run's namespace and scope, and what each can be used for",
+    reply=wire.Connections, runs=True, tokens=False,
+)  # fmt: skip
+
+
+class Listing:
+    """`finds` gives the Connections of runs."""
+
+    def __init__(self, finds: targets.Targets) -> None:
+        self._targets = finds
+
+    @property
+    def served(self) -> list[routes.Served]:
+        """Its route."""
+        return [(ROUTE, self._answer)]
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        found = await self._targets.listed(gate.run(request))
+        named = [
+            wire.Named(name=one.metadata.name, type=one.spec.type.value, uses=uses(one.spec))
+            for one in sorted(found, key=lambda one: one.metadata.name)
+        ]
+        return app.reply(wire.Connections(connections=tuple(named)))
+
+
+def uses(spec: connection.Spec) -> tuple[str, ...]:
+    """The effects that are possible at it, and what a run may read through it."""
+    effects = [one.name for one in tools.TOOLS.values() if spec.type in one.types]
+    if spec.smtp is None:
+        effects = [name for name in effects if name != "sendMail"]
+    reads = [wire.READ_REPOSITORY] if spec.type is connection.Type.GIT else []
+    return (*effects, *reads, *([wire.READ_CHECKS] if spec.type in ci.HOSTS else []))

@@ -1,0 +1,1 @@
+"""Confluence: each version of a page as an item, its storage format as text."""

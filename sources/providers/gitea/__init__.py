@@ -1,0 +1,1 @@
+"""Gitea and Forgejo: issues and pull requests, and what checks say of a commit."""

@@ -1,0 +1,1 @@
+"""GitHub: its issues and pull requests, and what checks say of a commit."""

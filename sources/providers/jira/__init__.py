@@ -1,0 +1,1 @@
+"""Jira: each version of an issue as an item."""

@@ -1,0 +1,1 @@
+"""Mailboxes by IMAP and POP3, and the mails that runs send."""

@@ -1,0 +1,94 @@
+"""Every setting of the sources process. Prefix JERVIS_SOURCES_; durations are in seconds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from crds import addresses
+
+PREFIX = "JERVIS_SOURCES_"
+HostName = Annotated[
+    str, StringConstraints(to_lower=True, min_length=1, max_length=253, pattern=f"^({addresses.HOST_NAME})$")
+]
+
+
+class Settings(BaseSettings):
+    """Read once by `sources.__main__`."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
+
+    identity: str = ""
+    """Name of the pod: who has a Connection."""
+    release: str = ""
+    """NAMESPACE/LEASE of the operator whose Connections are polled; empty: those of every release in the database."""
+    kubeconfig: str | None = None
+    """Path; by default the pod's service account, else ~/.kube/config."""
+    kb_url: str = "http://jervis-kb-write:8080"
+    kb_token: Annotated[str, Field(repr=False)] = ""
+    """Bearer token of a knowledge base that asks for one."""
+    router_url: str = "http://jervis-router:11430"
+    router_token_file: str = ""
+    """Path of the token for a router that asks for one."""
+    correction_model: str = ""
+    """Model that corrects names and terms in transcripts of meetings; empty: they are not corrected."""
+    correction_num_ctx: Annotated[int, Field(ge=1024)] | None = None
+    """Its context window in tokens; None: the GpuBackend's."""
+    upload_days: Annotated[float, Field(ge=0.1, le=3650)] = 7
+    """After which a meeting is forgotten whose upload got no new part."""
+    orphaned_days: Annotated[float, Field(ge=0.1, le=3650)] = 7
+    """After which meetings are forgotten, with recordings and transcripts, whose Connection is gone."""
+    recording_namespace_bytes: Annotated[int, Field(ge=1 << 20)] = 100 << 30
+    """Of all recordings of the meetings of one namespace together."""
+    mongodb_uri: Annotated[str, Field(repr=False)] = "mongodb://localhost:27017"
+    mongodb_database: str = "jervis"
+    at_once: Annotated[int, Field(ge=1, le=256)] = 8
+    """Connections that are worked on at once."""
+    idle_connections: Annotated[int, Field(ge=0, le=1000)] = 50
+    """Mailboxes that a process waits at for news by IDLE; 0: all are asked at their interval alone."""
+    claim_seconds: Annotated[float, Field(ge=3)] = 60
+    """After which the Connections of a process that ended without a word are polled by another."""
+    sweep_seconds: Annotated[float, Field(ge=1)] = 3600
+    """Between two looks for items that left their source."""
+    plaintext: bool = False
+    """Allow imap:// and pop3:// without TLS, and a login at http:// repositories: the password travels readable."""
+    allowed_hosts: Annotated[tuple[HostName, ...], Field(max_length=500)] = ()
+    """Hosts that Connections may name, `*.example.com` for all below it, as JSON; none: every host."""
+    loopback: bool = False
+    """Sources may be at a loopback address: for a process outside of a cluster."""
+    workspace: str = "/var/lib/jervis/git"
+    """Directory of the clones of Git Connections."""
+    git_clone_bytes: Annotated[int, Field(ge=1 << 20)] = 2 << 30
+    """Of one clone; a larger repository is not read."""
+    git_workspace_bytes: Annotated[int, Field(ge=1 << 20)] = 8 << 30
+    """Of all clones together, less than their volume has; a namespace gets at most twice what is free."""
+    git_seconds: Annotated[float, Field(gt=0)] = 3600
+    """Of one transfer from a Git server."""
+    push_bundle_bytes: Annotated[int, Field(ge=1024, le=256 << 20)] = 32 << 20
+    """Of the commits that a run pushes at once."""
+    git_reads: Annotated[int, Field(ge=1, le=256)] = 4
+    """Requests of runs for repositories that are answered at once."""
+    git_read_seconds: Annotated[float, Field(gt=0)] = 600
+    """Of one such answer."""
+    request_timeout: Annotated[float, Field(gt=0)] = 10
+    """Of the Kubernetes API."""
+    kb_timeout: Annotated[float, Field(gt=0)] = 60
+    run_token_keys: str = ""
+    """Folder with the keys that verify run tokens (`contracts.tokens.keyring`). Empty: no run may call the API."""
+    live_runs_url: str = ""
+    """Where the operator says which runs there are. Empty: a token is good until it expires, also after its run."""
+    tokens_file: str = ""
+    """File of the bearer tokens that open the API (`contracts.tokens.token_file`). Empty: no token but a run's does."""
+    api_host: str = "0.0.0.0"  # noqa: S104  # a pod's Service
+    api_port: Annotated[int, Field(ge=1, le=65535)] = 8080
+    api_max_body_bytes: Annotated[int, Field(ge=1024, le=64 << 20)] = 4 << 20
+    """A larger body of a request is refused."""
+    api_body_seconds: Annotated[float, Field(gt=0)] = 30
+    """In which the body of a request has to arrive."""
+    effect_seconds: Annotated[float, Field(ge=1, le=600)] = 90
+    """For one effect on its target; another process takes an effect over after twice that time."""
+    metrics_host: str = "0.0.0.0"  # noqa: S104  # a pod's probe and scrape endpoint
+    metrics_port: Annotated[int, Field(ge=1, le=65535)] = 9090
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
