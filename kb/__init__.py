@@ -7,5 +7,5 @@ Who may call me: every package, but only through `kb.client` and the wire models
 I never import another room except `crds` and `router.client`, and I never decide what happens to a task: I hint.
 
 My root is `kb/__main__.py` (`python -m kb`), which alone reads the environment. The process itself is
-put together by `kb/service.py`.
+put together by `kb/service/serving.py`.
 """

@@ -28,7 +28,7 @@ def main() -> int:
     import structlog
     import uvloop
 
-    from kb import service
+    from kb.service import serving
 
     level = logging.getLevelNamesMapping()[config.log_level.upper()]
     structlog.configure(
@@ -42,13 +42,13 @@ def main() -> int:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
     if config.workers == 1:
-        return _served(lambda: uvloop.run(service.serve(config)))
-    from kb import workers
+        return _served(lambda: uvloop.run(serving.serve(config)))
+    from kb.service import workers
 
     def serve(worker: workers.Worker) -> int:
         # Erasures wait for each of them, and name the one that is awaited.
         own = config.model_copy(update={"name": f"{config.name or socket.gethostname()}-{worker.number}"})
-        return _served(lambda: uvloop.run(service.serve(own, worker)))
+        return _served(lambda: uvloop.run(serving.serve(own, worker)))
 
     def run() -> int:
         return workers.run(config.host, config.port, config.workers, serve, grace=config.shutdown_seconds)

@@ -1,7 +1,8 @@
 """Until the first line of an answer: many questions at once to one process, hard rules read from a real MongoDB.
 
 So many askers each ask again when their answer is complete; the model takes two seconds for each of its answers. All of
-it is done twice in one run, as Python collects garbage by default and after `gc.freeze`, as `kb.service` does it.
+it is done twice in one run, as Python collects garbage by default and after `gc.freeze`, as `kb.service.serving` does
+it.
 
 Beside it stand how late the event loop was, and of that the CPU time of its own thread: a loop that is late without
 having computed was not given a processor. `stalls` are callbacks that have computed for 20 ms and more.
@@ -34,9 +35,9 @@ from crds import scope
 from kb import metrics, mongo
 from kb.agent import running, store
 from kb.erasure import closed
-from kb.http import agentic, app, content, health
 from kb.retrieve import search
 from kb.rules import mongo as rules_mongo
+from kb.service.http import agentic, app, content, health
 from router import client as router_client
 from tests.kb import clock as clocks
 from tests.kb import memory, world

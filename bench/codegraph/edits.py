@@ -34,8 +34,8 @@ from hack.cluster import progress
 from kb import api, metrics, mongo
 from kb.code import analyst, book, budget, pool, selection, worker
 from kb.code.facts import FileFacts, Skipped
-from kb.http import problems
 from kb.ingest import structures
+from kb.service.http import problems
 from kb.vectors import model
 from router import client as router_client
 from tests.kb import clock, memory, world

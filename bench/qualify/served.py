@@ -11,7 +11,7 @@ import time
 from datetime import datetime, timedelta
 
 from kb import __main__ as program
-from kb import service
+from kb.service import serving
 
 
 def main() -> int:
@@ -21,7 +21,7 @@ def main() -> int:
     def now() -> datetime:
         return today + timedelta(seconds=time.monotonic() - started)
 
-    service._now = now  # the one clock of the process, which its settings do not have
+    serving._now = now  # the one clock of the process, which its settings do not have
     return program.main()
 
 

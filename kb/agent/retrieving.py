@@ -223,7 +223,7 @@ class RulesTool(Chosen):
     status = "Reading the rules..."
 
     async def is_tool_available(self, tree_data: TreeData) -> bool:
-        # Who asks on behalf of a user may not read rules (`kb.http.access`).
+        # Who asks on behalf of a user may not read rules (`kb.service.http.access`).
         return bool(tree_data.rules) and not isinstance(tree_data.viewer, scope.Viewer)
 
     async def __call__(self, tree_data: TreeData, inputs: dict[str, Any]) -> AsyncIterator[Given]:

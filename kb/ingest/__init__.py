@@ -2,5 +2,5 @@
 
 I own: the pipeline, the intent record, the turns of writers and the commit. What is read out of a document is
 `kb.reading`, what it is `kb.qualify`.
-Who may call me: `kb.http` and `kb.__main__`. I call the stores only through their ports.
+Who may call me: `kb.service.http` and `kb.__main__`. I call the stores only through their ports.
 """

@@ -1,4 +1,4 @@
-"""Pages, put together for `kb.service` and `kb.assembly` from a process's settings."""
+"""Pages, put together for `kb.service.serving` and `kb.service.assembly` from a process's settings."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def test_a_process_answers_by_the_name_of_its_ingress(
     else:
         told = rendering.told(rendered, "kb")
         listed = json.loads(told.get("JERVIS_KB_ALLOWED_HOSTS", {"value": "[]"})["value"])
-        # As kb/service.py decides it.
+        # As kb/service/serving.py decides it.
         hosts = Hosts(listed) if listed or "JERVIS_KB_TOKENS_FILE" not in told else Hosts(["*"])
     assert hosts.allow(host.encode()) is named
     assert hosts.allow(b"rebound.evil.com") is other

@@ -1,7 +1,7 @@
 """Outsides at wire level: the content store of a knowledge base, a kubelet with one log, and a relay that counts.
 
-The first two are what the real ones answer (kb/http/content.py; the kubelet's /containerLogs), without what stands
-behind them. The relay stands before a real apiserver.
+The first two are what the real ones answer (kb/service/http/content.py; the kubelet's /containerLogs), without what
+stands behind them. The relay stands before a real apiserver.
 """
 
 from __future__ import annotations

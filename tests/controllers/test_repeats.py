@@ -42,7 +42,7 @@ from tests.controllers.test_task_index import Place
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import memory, world
-from tests.kb.http import serving
+from tests.kb.service import serving
 from tests.kube import apiserver
 
 LATER = "2027-03-01T12:04:59Z"

@@ -13,14 +13,14 @@ import pytest
 import yaml
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-import kb.http
+import kb.service.http
 from contracts import openapi
 from controllers.archive import openapi as history
 from crds import __main__ as command
 from crds import __main__ as generator
 from crds import connection, definitions, gpubackend, pendingtask, reference
 from crds.schema import Schema
-from kb.http import openapi as knowledge
+from kb.service.http import openapi as knowledge
 from router import documents as router
 
 
@@ -143,7 +143,10 @@ def test_every_row_has_four_cells_and_no_tag() -> None:
 
 def of_knowledge() -> dict[str, Any]:
     """Of every route there is; a process serves those of its mode."""
-    modules = [importlib.import_module(f"kb.http.{found.name}") for found in pkgutil.iter_modules(kb.http.__path__)]
+    modules = [
+        importlib.import_module(f"kb.service.http.{found.name}")
+        for found in pkgutil.iter_modules(kb.service.http.__path__)
+    ]
     routes = {one.summary: one for module in modules for one in vars(module).values() if type(one) is knowledge.Route}
     assert len(routes) > 45
     return knowledge.document(list(routes.values()), "1")

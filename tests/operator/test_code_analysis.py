@@ -24,10 +24,10 @@ import pytest
 from crds import labels, scope
 from kb import api, client, metrics, mongo
 from kb.analyze import queries
-from kb.http import analyze
+from kb.service.http import analyze
 from tests import ports, waiting
 from tests.fakes import nodes
-from tests.kb.http.test_code_queries import served
+from tests.kb.service.test_code_queries import served
 from tests.operator.conftest import Space, database_name
 from tests.operator.knowledge import Knowledge
 from tests.operator.process import Operator, Start

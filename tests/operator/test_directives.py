@@ -17,8 +17,8 @@ from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
-from tests.kb.http import serving
 from tests.kb.rules import test_enforce
+from tests.kb.service import serving
 from tests.operator import unwatched
 from tests.operator.conftest import Space
 from tests.operator.knowledge import Knowledge

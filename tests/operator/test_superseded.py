@@ -21,7 +21,7 @@ from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import memory, world
-from tests.kb.http import serving
+from tests.kb.service import serving
 from tests.operator import unwatched
 from tests.operator.conftest import Space
 

@@ -26,7 +26,7 @@ from orchestrator_job.state import State
 from tests import ports, waiting
 from tests.fakes.ollama import process
 from tests.kb.agent import rig
-from tests.kb.http import program
+from tests.kb.service import program
 from tests.orchestrator_job import job
 from tests.orchestrator_job.desk import Desk
 from tests.orchestrator_job.test_real_kb import settings

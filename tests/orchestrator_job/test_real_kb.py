@@ -14,7 +14,7 @@ from kb import api
 from kb import client as kb_client
 from tests import ports
 from tests.fakes.ollama import process
-from tests.kb.http import program
+from tests.kb.service import program
 from tests.orchestrator_job import job
 
 pytestmark = pytest.mark.services

@@ -17,7 +17,7 @@ from hack.models import catalogue, server, store
 from kb.vectors import weaviate
 from tests import ports
 from tests.kb.conftest import required
-from tests.kb.http import program as kb_program
+from tests.kb.service import program as kb_program
 from tests.orchestrator_job import job
 from tests.real import serving
 from tests.router import process

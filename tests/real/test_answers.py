@@ -10,7 +10,7 @@ import pytest
 
 from bench.real import passes
 from kb import api, client
-from tests.kb.http import program
+from tests.kb.service import program
 from tests.orchestrator_job import job
 from tests.real import serving
 from tests.real.conftest import MODEL, PATIENCE

@@ -7,7 +7,7 @@ import pytest
 
 from bench.real import corpus, facts, passes
 from kb import api, client
-from tests.kb.http import program
+from tests.kb.service import program
 from tests.real import serving
 
 pytestmark = pytest.mark.services

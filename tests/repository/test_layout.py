@@ -51,7 +51,7 @@ OPENS = {
     "clients/toolservers.py": "the same for a library with an httpx of its own, over `clients.http`",
     "controllers/runtime/clients.py": "the knowledge base and the router",
     "sources/__main__.py": "the knowledge base and the router",
-    "kb/service.py": "the router",
+    "kb/service/serving.py": "the router",
     "kube/access.py": "the apiserver",
     "orchestrator_job/__main__.py": "the knowledge base, the router and the sources process",
     "orchestrator_job/analyze/__main__.py": "the knowledge base",

@@ -72,8 +72,8 @@ def arguments() -> dict[str, type[pydantic.BaseModel]]:
     """The arguments of every tool, by its package and name."""
     modules()
     from kb.agent import tree
-    from kb.http import tools as http
     from kb.qualify.tools import registry
+    from kb.service.http import tools as http
     from orchestrator_job.delegation.tools import port
 
     listed: dict[str, type[pydantic.BaseModel]] = {f"job.{one.__name__}": one for one in _below(port.Arguments)}

@@ -22,7 +22,7 @@ from router import client as router_client
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
 from tests.kb.files import making
-from tests.kb.http import serving
+from tests.kb.service import serving
 
 BOSS = "user:boss@example.com"
 PUBLIC = {accesses.METADATA: "public"}

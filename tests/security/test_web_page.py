@@ -12,7 +12,7 @@ from kb import metrics
 from router import client as router_client
 from tests.kb import clock as clocks
 from tests.kb import memory, world
-from tests.kb.http import serving
+from tests.kb.service import serving
 
 EVIL = {"Origin": "https://evil.example.com"}
 AGENT = {"Origin": "https://agent.example.com"}

@@ -4,7 +4,7 @@ Two tables carry the graph: `mentions` (node <- sentence) and `evidence` (edge <
 distinct keys of these, so that taking a document's rows away leaves exactly what the others say. Versions that were
 replaced are rows of the same tables in a partition of their own, as if they were another client's (decision 0059).
 
-Who may call me: `kb.service` builds a `Store`; all others know the port `kb.graph.store` alone.
+Who may call me: `kb.service.serving` builds a `Store`; all others know the port `kb.graph.store` alone.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ import pytest
 from kb import api, client, metrics, mongo
 from kb.analyze import queries
 from kb.code import analyst, asking, book, budget, history
-from kb.http import analyze, structures
-from kb.http import code as code_http
 from kb.ingest import lanes
+from kb.service.http import analyze, structures
+from kb.service.http import code as code_http
 from tests import waiting
 from tests.cli import site
 from tests.cli.knowledge.conftest import Run
@@ -26,8 +26,8 @@ from tests.joern import tree as sample
 from tests.kb import clock as clocks
 from tests.kb import world
 from tests.kb.aliases import memory as aliases_memory
-from tests.kb.http import whole
-from tests.kb.http.test_code_queries import served
+from tests.kb.service import whole
+from tests.kb.service.test_code_queries import served
 
 pytestmark = pytest.mark.services
 WHERE = ("--client", "acme", "--project", "shop")

@@ -20,7 +20,7 @@ from kb.retrieve import rank, search
 from tests import ports, waiting
 from tests.cli.knowledge.conftest import Run
 from tests.kb import scopes, world
-from tests.kb.http import serving
+from tests.kb.service import serving
 from tests.router import wire
 
 WHERE = ["--client", "acme", "--project", "shop", "--group", "retail"]

@@ -16,9 +16,9 @@ from crds.priority import Priority
 from kb import api, client, metrics, mongo
 from kb.agent import answering, environment, orchestrator, relating, retrieving, running, store, tree, voice
 from kb.erasure import closed
-from kb.http import access, agentic, app, content, health
 from kb.retrieve import search
 from kb.rules import mongo as rules_mongo
+from kb.service.http import access, agentic, app, content, health
 from router import client as router_client
 from tests import httpserver
 from tests.fakes.ollama import process
@@ -168,7 +168,7 @@ class Questions:
     @asynccontextmanager
     async def over(self, gate: access.Gate | None = None) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
         """The typed client and a raw one, which are in `client` and `http` as well. As production does
-        (`kb.http.starting`): a handler goes on when its reader hangs up."""
+        (`kb.service.http.starting`): a handler goes on when its reader hangs up."""
         stored, alive = content.Content(memory.Content(), limit=1000), health.Health({}, self.meters)
         faces = app.Faces(None, None, stored, alive, agentic.Agentic(self.questions).routes())
         built = app.build(faces, self.meters, max_body=50_000, version="1", gate=gate)

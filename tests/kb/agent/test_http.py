@@ -34,9 +34,9 @@ from tests.kb import forwarder, imposters, scopes, world
 from tests.kb.agent import rig
 from tests.kb.agent.conftest import NewSite
 from tests.kb.agent.rig import SAID, SEARCH, STALL, WRITE
-from tests.kb.http import callers
-from tests.kb.http.callers import refused, rejected
 from tests.kb.rules import test_enforce
+from tests.kb.service import callers
+from tests.kb.service.callers import refused, rejected
 
 pytestmark = pytest.mark.services
 EXAMPLE = ROOT / "examples" / "ask" / "client.py"

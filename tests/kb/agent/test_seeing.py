@@ -25,8 +25,8 @@ from tests.kb import scopes
 from tests.kb.agent import rig
 from tests.kb.agent.rig import STALL, WRITE, error, result, rule
 from tests.kb.files import making as files
-from tests.kb.http.callers import rejected
 from tests.kb.rules import test_enforce
+from tests.kb.service.callers import rejected
 from tests.kb.visual import conftest as visual
 from tests.kb.visual import place as places
 

@@ -19,7 +19,7 @@ import pytest
 from kb import api, client, errors, mongo
 from kb.agent import running, store
 from kb.erasure import closed
-from kb.http import agentic
+from kb.service.http import agentic
 from router import client as router_client
 from tests import waiting
 from tests.fakes.ollama import process

@@ -22,7 +22,7 @@ from kb.ingest import turns
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
 from tests.kb.conftest import required
-from tests.kb.http import whole
+from tests.kb.service import whole
 
 pytestmark = pytest.mark.services
 

@@ -16,7 +16,7 @@ from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import scopes, world
 from tests.kb.aliases import memory as aliases_memory
-from tests.kb.http import whole
+from tests.kb.service import whole
 
 FIRST, SECOND = "a" * 39 + "1", "b" * 39 + "2"
 MESSAGE = "Fix the login\n\nFixes JERV-7 and #12. It is about JERV-9, in UTF-8."

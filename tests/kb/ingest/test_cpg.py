@@ -12,7 +12,7 @@ import pytest
 from crds.priority import Priority
 from kb import api, client, mongo
 from kb.code import analyst, book, budget, cpg
-from kb.http import problems
+from kb.service.http import problems
 from router import client as router_client
 from tests import thorough
 from tests.fakes.ollama import process

@@ -20,7 +20,7 @@ from tests.kb import clock as clocks
 from tests.kb import conftest, memory, scopes, world
 from tests.kb.files import making
 from tests.kb.files.test_inside import mail, uri
-from tests.kb.http import whole
+from tests.kb.service import whole
 
 TICKET = (
     "JERV-2080: The page is blank\nStatus: In Progress\nAssignee: Petr Svoboda\nError: NullPointerException in "

@@ -18,9 +18,9 @@ import pytest
 
 from crds.priority import Priority
 from kb import api, mongo
-from kb.http import learning
 from kb.ingest import mongo as ledgers
 from kb.queue import mongo as queues
+from kb.service.http import learning
 from router import client as router_client
 from tests import ports, thorough
 from tests.fakes.ollama import process

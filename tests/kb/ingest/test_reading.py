@@ -22,8 +22,8 @@ from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import scopes, world
 from tests.kb.aliases import memory as aliases
-from tests.kb.http import serving
 from tests.kb.ingest import victim
+from tests.kb.service import serving
 
 OLDER = world.request(world.LONG)
 NEWER = world.request("Jana Novak wrote Newthing.java for Initech.")

@@ -12,8 +12,8 @@ import pytest
 from crds import priority, scope
 from kb import api, client, metrics, mongo
 from kb.code import analyst, asking, book, budget
-from kb.http import problems
 from kb.ingest import structures
+from kb.service.http import problems
 from tests.kb import clock as clocks
 from tests.kb import scopes, world
 from tests.kb.ingest import trees

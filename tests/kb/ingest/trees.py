@@ -12,14 +12,14 @@ import pytest
 
 from kb import api, client, metrics, mongo
 from kb.code import analyst, asking, book, budget, history
-from kb.http import code as code_http
-from kb.http import openapi, structures
 from kb.ingest import lanes
+from kb.service.http import code as code_http
+from kb.service.http import openapi, structures
 from router import client as router_client
 from tests.kb import clock as clocks
 from tests.kb import scopes, world
 from tests.kb.aliases import memory as aliases_memory
-from tests.kb.http import whole
+from tests.kb.service import whole
 
 SHAPE = 'class Shape:\n    """A thing with an area."""\n\n    def area(self) -> float:\n        return 0.0\n'
 SQUARE = (

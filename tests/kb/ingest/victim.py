@@ -32,7 +32,7 @@ from kb.code import analyst, budget
 from kb.code import book as branches
 from kb.crawl import address
 from kb.erasure import book, eraser, holdings, places, watch
-from kb.http import problems
+from kb.service.http import problems
 from kb.upkeep import check, reconcile
 from kb.vectors import store as vectors
 from kb.vectors import weaviate
@@ -42,7 +42,7 @@ from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
 from tests.kb.aliases import memory as aliases
 from tests.kb.crawl import site as sites
-from tests.kb.http import whole
+from tests.kb.service import whole
 from tests.kb.writers import victim as writers
 from tests.nursery import children
 

@@ -18,8 +18,8 @@ from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import scopes, world
 from tests.kb.crawl import site as sites
-from tests.kb.http import whole
 from tests.kb.links.test_reading import OUTCOME, call_safe, content, outcome, reaching, read
+from tests.kb.service import whole
 
 pytestmark = pytest.mark.services
 MAILS, PAGES, NOTES = 30, 10, 15

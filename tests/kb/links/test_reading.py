@@ -22,7 +22,7 @@ from tests.kb import clock as clocks
 from tests.kb import conftest, scopes, world
 from tests.kb.crawl import site as sites
 from tests.kb.files import making
-from tests.kb.http import whole
+from tests.kb.service import whole
 
 pytestmark = pytest.mark.services
 Both = tuple[client.Client, httpx.AsyncClient]

@@ -18,8 +18,8 @@ from tests.conftest import api_client
 from tests.kb import clock as clocks
 from tests.kb import world
 from tests.kb.crawl import site as sites
-from tests.kb.http import whole
 from tests.kb.links.test_reading import reaching
+from tests.kb.service import whole
 from tests.operator import process
 from tests.operator.conftest import Space, database_name
 from tests.waiting import until

@@ -11,8 +11,9 @@ import pytest
 from bench.qualify import items
 from controllers.pendingtask.effects import ingest
 from crds.pendingtask import Type
-from kb import api, assembly, metrics, settings
+from kb import api, metrics, settings
 from kb.qualify.tools import registry
+from kb.service import assembly
 from tests.fakes.ollama import process
 from tests.kb import scopes, world
 from tests.kb.qualify import test_scenarios as scenarios

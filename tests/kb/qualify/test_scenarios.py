@@ -19,7 +19,7 @@ from tests import waiting
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import scopes, world
-from tests.kb.http import serving
+from tests.kb.service import serving
 
 NOTE = "Petr Svoboda wrote module1.py for Globex.\n\n" + "It reads the orders of the shop. " * 40
 ISSUE = (

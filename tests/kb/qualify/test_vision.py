@@ -18,8 +18,8 @@ from tests import needs
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
-from tests.kb.http import whole
 from tests.kb.qualify.test_scenarios import PROMPTS, TYPES, document, qualified
+from tests.kb.service import whole
 
 TICKET = "JERV-2080: The page is blank\nStatus: In Progress\nAssignee: Petr Svoboda\nError: NullPointerException"
 LETTERS = "A photo of the office.\nThe desk is new."

@@ -18,7 +18,7 @@ from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import scopes, world
 from tests.kb.aliases import memory as aliases_memory
-from tests.kb.http import whole
+from tests.kb.service import whole
 
 pytestmark = pytest.mark.services
 DRUG = entitytypes.EntityType("medicine", "a drug or its active substance")

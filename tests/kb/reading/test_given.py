@@ -14,7 +14,7 @@ from kb.upkeep import check
 from tests.kb import clock as clocks
 from tests.kb import scopes, world
 from tests.kb.aliases import memory as aliases_memory
-from tests.kb.http import serving
+from tests.kb.service import serving
 
 URN = "jira::JERV-1"
 NODES = [

@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 
 from bench.real import corpus
-from kb import api, assembly, service
+from kb import api
 from kb.files import image
 from kb.links import prompt as links
 from kb.outcome import learn
 from kb.reading import extraction, hints, prompt, shape, typed
+from kb.service import assembly, serving
 from router.client import reading, schema
 from tests.schemas import instances
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
-assert assembly, service  # all that asks models is imported
+assert assembly, serving  # all that asks models is imported
 HINTS = {
     "summary": "The certificate has to be renewed.", "reason": "It asks for it.", "hasActionableContent": True,
     "isAssignedToMe": True, "suggestedDeadline": "2026-04-15", "hasFutureDeadline": True, "urgency": "high",

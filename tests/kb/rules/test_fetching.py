@@ -16,9 +16,9 @@ from tests.clients import servers
 from tests.kb import clock as clocks
 from tests.kb import scopes, world
 from tests.kb.crawl import site as sites
-from tests.kb.http import whole
 from tests.kb.rules import test_enforce
 from tests.kb.rules.test_ingest import Kept
+from tests.kb.service import whole
 
 
 def kept(*contents: str) -> Kept:

@@ -22,11 +22,11 @@ from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import conftest, scopes, world
 from tests.kb.files import making
-from tests.kb.http import whole
-from tests.kb.http.callers import SHOP
 from tests.kb.qualify.test_scenarios import TYPES, document
 from tests.kb.rules import test_enforce
 from tests.kb.rules.test_ingest import Kept, kb
+from tests.kb.service import whole
+from tests.kb.service.callers import SHOP
 
 CZECH = "Jana žádá o opravu přihlášení do pátku, protože se uživatelé nemohou přihlásit."
 ENGLISH = "Jana asks for a fix of the login by Friday, because the users cannot log in."

@@ -18,7 +18,7 @@ from kb import api, client, metrics, mongo
 from kb.content import mongo as content_mongo
 from kb.files import pages as drawing
 from kb.files import tika
-from kb.http import pages as routes
+from kb.service.http import pages as routes
 from kb.visual import book, choice, keeper, making, pages, search
 from kb.visual.weaviate import store
 from router import client as router_client
@@ -27,7 +27,7 @@ from tests.fakes import glyphs
 from tests.kb import clock as clocks
 from tests.kb import conftest, memory, world
 from tests.kb.files import making as files
-from tests.kb.http import whole
+from tests.kb.service import whole
 
 _LATER = datetime(2100, 1, 1, tzinfo=UTC)
 

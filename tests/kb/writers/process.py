@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 
-from kb import service, settings
+from kb import settings
+from kb.service import serving
 
 if __name__ == "__main__":
     config = settings.Settings().model_copy(update={"turn_seconds": float(os.environ["TURN_SECONDS"])})
-    asyncio.run(service.serve(config))
+    asyncio.run(serving.serve(config))

@@ -21,11 +21,11 @@ from crds import connection
 from kb import client
 from kb import metrics as kb_metrics
 from kb import mongo as kb_mongo
-from kb.access import rates
 from kb.code import analyst, asking, book, budget, history
-from kb.http import access, structures
-from kb.http import code as code_http
 from kb.ingest import lanes
+from kb.service.access import rates
+from kb.service.http import access, structures
+from kb.service.http import code as code_http
 from sources import metrics
 from sources.core import assignments, limits, repositories
 from sources.providers.git import clone, command, reading
@@ -34,8 +34,8 @@ from tests.joern import tree
 from tests.kb import clock as clocks
 from tests.kb import world
 from tests.kb.conftest import clock, database, meters, router
-from tests.kb.http import whole
 from tests.kb.ingest import trees
+from tests.kb.service import whole
 from tests.sources.api.serving import KEYS, NOW, run_token, serving
 from tests.sources.git.making import Repository
 

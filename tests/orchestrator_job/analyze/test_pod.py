@@ -15,12 +15,12 @@ import pytest
 from crds import scope
 from kb import api, client, metrics, mongo
 from kb.analyze import queries
-from kb.http import analyze
+from kb.service.http import analyze
 from orchestrator_job.analyze import clone, layout, report
 from tests.joern import tree
 from tests.kb import clock as clocks
-from tests.kb.http import test_code_queries
 from tests.kb.ingest import trees
+from tests.kb.service import test_code_queries
 from tests.orchestrator_job.analyze.conftest import Base, Pod, job_token
 from tests.sources.git.making import Repository
 

@@ -20,9 +20,9 @@ from crds.priority import Priority
 from kb import client as kb_client
 from kb import metrics
 from kb import mongo as kb_mongo
-from kb.access import rates
-from kb.http import access, exploring
 from kb.retrieve import search
+from kb.service.access import rates
+from kb.service.http import access, exploring
 from orchestrator_job import fence, mongo, patience
 from orchestrator_job.delegation.tools import box, port, settings
 from router import client as router_client
@@ -33,8 +33,8 @@ from sources.providers.git import clone, command, reading
 from sources.providers.git import polling as git
 from tests.kb import clock as clocks
 from tests.kb import memory, world
-from tests.kb.http import whole
 from tests.kb.ingest import trees
+from tests.kb.service import whole
 from tests.orchestrator_job import job
 from tests.sources.api import serving
 from tests.sources.effects.pushing import Pushing

@@ -1,1 +1,0 @@
-"""The files of the pages; `kb.http.page` serves them."""

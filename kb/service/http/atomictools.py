@@ -1,0 +1,63 @@
+"""The atomic tools that store and search, as agents call them at `/mcp`: forms of the routes of `atomic`.
+
+The answer has ids and URNs alone, in the text as in the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pydantic
+
+from kb import api, fence
+from kb.qualify.tools import registry
+from kb.service.http import atomic, openapi, tools
+
+
+def _stores(
+    route: openapi.Route, reply: type[api.Stored]
+) -> Callable[[pydantic.BaseModel, tools.Call], Awaitable[tools.Answer]]:
+    async def work(asked: pydantic.BaseModel, call: tools.Call) -> tools.Answer:
+        made = await call(route, reply, given=asked.model_dump(mode="json", by_alias=True, exclude_none=True))
+        if not made.indexed:
+            return tools.Answer("A hard rule forbids to store it. Nothing was stored.", _data(made))
+        said = "Stored again" if made.replaced else "Stored"
+        # A URN has words of a document.
+        text = fence.document("\n".join(made.source_urns))
+        return tools.Answer(f"{said}. Chunks: {', '.join(made.chunk_ids)}\n{text}", _data(made))
+
+    return work
+
+
+async def _search(asked: api.SearchHybrid, call: tools.Call) -> tools.Answer:
+    given = asked.model_dump(mode="json", by_alias=True, exclude_none=True)
+    reply = await call(atomic.SEARCH_HYBRID, api.SearchResult, given=given)
+    if not reply.found:
+        return tools.Answer("Nothing is known about that in this scope.", _data(reply))
+    lines = [f"{one.chunk_id} {one.score:.2f} {one.kind} {' '.join(one.document_id.split())}" for one in reply.found]
+    return tools.Answer(fence.document("\n".join(lines)), _data(reply))
+
+
+def _tool(name: str, title: str, route: openapi.Route, work: Any, *, writes: bool = True) -> tools.Tool:
+    known = registry.NAMED[name]
+    return tools.Tool(name, title, known.description, known.arguments, (route,), work, writes=writes)
+
+
+def _data(reply: pydantic.BaseModel) -> dict[str, Any]:
+    return reply.model_dump(mode="json", by_alias=True)
+
+
+ALL = (
+    _tool("searchHybrid", "Find chunks by reference", atomic.SEARCH_HYBRID, _search, writes=False),
+    _tool("storeChunk", "Store an extracted text", atomic.STORE_CHUNK, _stores(atomic.STORE_CHUNK, api.Stored)),
+    _tool("indexDocument", "Store a document", atomic.INDEX_DOCUMENT, _stores(atomic.INDEX_DOCUMENT, api.Stored)),
+    _tool("createNodeWithRagLinks", "Make a node", atomic.CREATE_NODE, _stores(atomic.CREATE_NODE, api.NodeStored)),
+    _tool(
+        "createRelationship",
+        "Make a relationship",
+        atomic.CREATE_RELATIONSHIP,
+        _stores(atomic.CREATE_RELATIONSHIP, api.RelationshipStored),
+    ),
+)
+"""Every tool, in the order in which they are listed."""

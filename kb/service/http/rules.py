@@ -1,0 +1,80 @@
+"""Hard rules over HTTP."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from kb import api, errors
+from kb.rules import mongo
+from kb.service.http import access, answering, body, openapi
+
+
+class Rules:
+    """The routes of every process."""
+
+    def __init__(self, kept: mongo.Rules) -> None:
+        self._rules = kept
+
+    def routes(self) -> list[openapi.Served]:
+        """Each route with its handler."""
+        return [(LIST, self.list), (PUT, self.put), (DELETE, self.delete), (HISTORY, self.history)]
+
+    async def list(self, request: web.Request) -> web.Response:
+        """GET /api/v1/rules"""
+        viewer = body.owner(request)
+        named = request.query.get("ruleType")
+        kinds = {kind.value: kind for kind in api.RuleType}
+        if named is not None and named not in kinds:
+            raise errors.Invalid(
+                f"there is no rule type {named!r}", field="ruleType", remedy=f"Give one of {', '.join(kinds)}."
+            )
+        return answering.json(api.Rules(rules=await self._rules.in_force(viewer, kinds[named] if named else None)))
+
+    async def put(self, request: web.Request) -> web.Response:
+        """PUT /api/v1/rules"""
+        draft = await body.read(request, api.RuleDraft)
+        run = access.run(request)
+        if run is not None:
+            if draft.rule_key not in [f"{api.LEARNED}{key}" for key in run.rules]:
+                raise errors.Forbidden(
+                    f"{access.who(request)} may not write the rule {draft.rule_key!r}",
+                    field="ruleKey",
+                    remedy=f"A run writes {api.LEARNED}KEY for the KEY of a rule that a person approved in its task.",
+                )
+            # A caller with the token of a run is that run, whatever it says.
+            draft = draft.model_copy(update={"created_by": f"{access.who(request)}, approved by a person"})
+        return answering.json(await self._rules.put(draft))
+
+    async def delete(self, request: web.Request) -> web.Response:
+        """DELETE /api/v1/rules?ruleKey=...&deletedBy=...&clientId=..."""
+        owner = body.owner(request)
+        rule_key, by = answering.text(request, "ruleKey"), answering.text(request, "deletedBy", most=200)
+        if not await self._rules.delete(owner, rule_key, by):
+            raise errors.NotFound(
+                f"no rule {rule_key!r} is in force in exactly this scope",
+                field="ruleKey",
+                remedy="See GET /api/v1/rules for the rules and their scopes.",
+            )
+        return web.Response(status=204)
+
+    async def history(self, request: web.Request) -> web.Response:
+        """GET /api/v1/rules/history?ruleKey=...&clientId=..."""
+        viewer = body.owner(request)
+        return answering.json(api.Rules(rules=await self._rules.history(viewer, answering.text(request, "ruleKey"))))
+
+
+LIST = openapi.Route(
+    "GET",
+    "/api/v1/rules",
+    "Rules in force for a scope",
+    reply=api.Rules,
+    query=openapi.SCOPE,
+    optional=("ruleType",),
+)
+PUT = openapi.Route("PUT", "/api/v1/rules", "Make a new version of a rule", body=api.RuleDraft, reply=api.Rule)
+DELETE = openapi.Route(
+    "DELETE", "/api/v1/rules", "Take a rule out of force", status=204, query=("ruleKey", "deletedBy", *openapi.SCOPE)
+)
+HISTORY = openapi.Route(
+    "GET", "/api/v1/rules/history", "Every version of a rule", reply=api.Rules, query=("ruleKey", *openapi.SCOPE)
+)

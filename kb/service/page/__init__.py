@@ -1,0 +1,1 @@
+"""The files of the pages; `kb.service.http.page` serves them."""
