@@ -305,11 +305,15 @@ def test_an_order_that_names_nothing_of_what_is_forbidden_stands() -> None:
 
 
 def test_many_orders_and_long_retrieved_texts_are_compared_in_time() -> None:
-    user = "Close issue 14.\n" * 4000 + "See o/r."
     close = {"issue": "14", "state": "closed", "repository": "o/r"}
-    read = "\n".join(f"Line {number} of the log has the word w{number}, and it is long." for number in range(10_000))
-    text = " ".join(f"word{number}" for number in range(2000))
-    with effort.counted() as spent:
-        assert ruled(user, "x", "update_issue", close).asks
+
+    def ordered(size: int) -> None:
+        assert ruled("Close issue 14.\n" * size + "See o/r.", "x", "update_issue", close).asks
+
+    def retrieved(size: int) -> None:
+        read = "\n".join(f"Line {number} of the log has the word w{number}, and it is long." for number in range(size))
+        text = " ".join(f"word{number}" for number in range(size // 5))
         assert not ruled("Send the date to ann@example.com.", read, *mail("ann@example.com", text)).asks
-    assert spent.loops < 80
+
+    assert effort.growth(ordered, 4000) < 32
+    assert effort.growth(retrieved, 10_000) < 32

@@ -19,7 +19,7 @@ from tests.sources.git.making import Repository
 _CODE = """
 import subprocess, sys
 from pathlib import Path
-from sources import port
+from sources.core import port
 from sources.providers.git import clone, command
 root, url, options, what = sys.argv[1:]
 subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", root], check=True)
