@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hack import changed
+from tests import thorough
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = {
@@ -82,6 +83,7 @@ for module in sys.argv[1:]:
 _REAL = ("tests/router/test_scheduler.py", "tests/kb/agent/test_streams.py", "tests/cli/test_submit.py")
 
 
+@thorough.only  # `make test` checks the cases above.
 def test_nothing_that_python_imports_is_overlooked() -> None:
     paths = changed._git("ls-files", "*.py")
     sources = {path: (ROOT / path).read_text() for path in paths if (ROOT / path).is_file()}

@@ -62,13 +62,22 @@ def imported(folders: Iterable[str]) -> Iterator[tuple[str, Path]]:
     """Absolute imports in Python files, anywhere in them: `from a import b` as `a.b`."""
     for folder in folders:
         for path in (ROOT / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
+            tree = ast.parse(path.read_text())
+            # Expressions have no imports, and are most of a file.
+            for node in ast.walk(tree) if path == LOADED else _statements(tree):
                 if isinstance(node, ast.Import):
                     yield from ((alias.name, path) for alias in node.names)
                 elif isinstance(node, ast.Constant) and path == LOADED and str(node.value).startswith("tree_sitter_"):
                     yield str(node.value), path
                 elif isinstance(node, ast.ImportFrom) and not node.level:
                     yield from ((f"{node.module}.{alias.name}", path) for alias in node.names)
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.stmt | ast.excepthandler | ast.match_case):
+            yield node
+            yield from _statements(node)
 
 
 def used(folders: Iterable[str], owners: dict[str, str]) -> dict[str, Path]:

@@ -59,6 +59,7 @@ def modules() -> tuple[str, ...]:
     return names
 
 
+@functools.cache
 def shapes() -> list[type[schema.Shape]]:
     """The classes of answers in the order of their names."""
     modules()
@@ -68,6 +69,7 @@ def shapes() -> list[type[schema.Shape]]:
     )
 
 
+@functools.cache
 def arguments() -> dict[str, type[pydantic.BaseModel]]:
     """The arguments of every tool, by its package and name."""
     modules()
@@ -83,6 +85,7 @@ def arguments() -> dict[str, type[pydantic.BaseModel]]:
     return {name: one for name, one in sorted(listed.items()) if one.__module__.partition(".")[0] in PACKAGES}
 
 
+@functools.cache
 def names() -> Mapping[str, list[str]]:
     """Agents, and the tools of the agent that has most: by the part of a property's name that says which it is."""
     from orchestrator_job.delegation import registry
@@ -92,6 +95,7 @@ def names() -> Mapping[str, list[str]]:
     return {"agent": [agent.name for agent in agents.specialists], "tool": list(tools)}
 
 
+@functools.cache
 def answers() -> list[Sample]:
     """What is sent as `format`: each shape as it is, with choices, with bounds, and those of a module as a choice."""
     samples, beside = [], defaultdict[str, list[type[schema.Shape]]](list)
@@ -114,6 +118,7 @@ def answers() -> list[Sample]:
     return samples
 
 
+@functools.cache
 def built() -> dict[str, list[Sample]]:
     """What each function of the product makes as `format`, by the function's name."""
     modules()
@@ -151,6 +156,7 @@ def served(*listed: str) -> list[Any]:
     return [servers.ServerTool(toolservers.Offered(server, name, "", foreign.LISTED[name])) for name in listed]
 
 
+@functools.cache
 def tools() -> list[Sample]:
     """What is sent as `parameters` of a tool."""
     own = [
@@ -162,6 +168,7 @@ def tools() -> list[Sample]:
     ]
 
 
+@functools.cache
 def calls() -> list[Sample]:
     """What is sent as `format` where a model has no tools: each tool alone, and those of a package as a choice."""
     samples, beside = [], defaultdict[str, list[tuple[str, schema.Parameters]]](list)
