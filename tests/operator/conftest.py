@@ -201,9 +201,15 @@ def database_name(space: Space) -> str:
 
 @pytest.fixture
 def space(kubeconfig: Path) -> Iterator[Space]:
+    """A namespace; afterwards what operators have stored for it is dropped: each write costs the server a look at every
+    collection that there is."""
     api = api_client(kubeconfig)
-    yield Space(api, f"t-{uuid.uuid4().hex[:8]}")
+    made = Space(api, f"t-{uuid.uuid4().hex[:8]}")
+    yield made
     api.close()
+    if uri := os.environ.get("JERVIS_TEST_MONGODB_URI"):
+        with pymongo.MongoClient[dict[str, Any]](uri) as server:
+            server.drop_database(database_name(made))
 
 
 @pytest.fixture
@@ -221,12 +227,9 @@ def mongodb_uri() -> str:
 
 @pytest.fixture
 def database(space: Space, mongodb_uri: str) -> Iterator[Any]:
-    """The operator's MongoDB database, past the operator; dropped afterwards."""
-    server = pymongo.MongoClient[dict[str, Any]](mongodb_uri, tz_aware=True)
-    found = server[database_name(space)]
-    yield found
-    server.drop_database(found.name)
-    server.close()
+    """The operator's MongoDB database, past the operator."""
+    with pymongo.MongoClient[dict[str, Any]](mongodb_uri, tz_aware=True) as server:
+        yield server[database_name(space)]
 
 
 @pytest.fixture
