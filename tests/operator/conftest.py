@@ -204,12 +204,12 @@ def space(kubeconfig: Path) -> Iterator[Space]:
     """A namespace; afterwards what operators have stored for it is dropped: each write costs the server a look at every
     collection that there is."""
     api = api_client(kubeconfig)
-    made = Space(api, f"t-{uuid.uuid4().hex[:8]}")
-    yield made
+    namespace = Space(api, f"t-{uuid.uuid4().hex[:8]}")
+    yield namespace
     api.close()
     if uri := os.environ.get("JERVIS_TEST_MONGODB_URI"):
         with pymongo.MongoClient[dict[str, Any]](uri) as server:
-            server.drop_database(database_name(made))
+            server.drop_database(database_name(namespace))
 
 
 @pytest.fixture
