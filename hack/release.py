@@ -108,6 +108,9 @@ def obstacles(checkout: Path, source: Path, version: str) -> list[str]:
     changelog = (source / "CHANGELOG.md").read_text(encoding="utf-8")
     if not re.search(rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$", changelog, re.MULTILINE):
         found.append(f"CHANGELOG.md has no section `## {version} (YYYY-MM-DD)`")
+    sections = re.findall(rf"^## {re.escape(version)}(?= |$).*", changelog, re.MULTILINE)
+    if len(sections) > 1:
+        found.append(f"CHANGELOG.md has {len(sections)} sections of {version}: {', '.join(sections)}")
     left = [path.name for path in (source / "changelog.d").glob("*.md") if path.name != "README.md"]
     if left:
         found.append(f"{len(left)} fragments of changelog.d are not in CHANGELOG.md: towncrier build")

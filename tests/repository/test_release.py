@@ -83,6 +83,13 @@ def test_what_keeps_a_checkout_from_being_released(checkout: Path) -> None:
     assert problems(checkout)[0] == "the commit has no tag v1.2.3"
 
 
+def test_a_version_with_two_sections_is_not_released(checkout: Path) -> None:
+    # towncrier writes its list above a section that was written by hand, and leaves that.
+    changelog = checkout / "CHANGELOG.md"
+    changelog.write_text("# Changelog\n\n## 1.2.3 (2026-12-01)\n\n## 1.2.3 (unreleased)\n\n## 1.2.30 (2026-11-01)\n")
+    assert "CHANGELOG.md has 2 sections of 1.2.3: ## 1.2.3 (2026-12-01), ## 1.2.3 (unreleased)" in problems(checkout)
+
+
 def test_only_what_is_committed_is_built(checkout: Path, tmp_path: Path) -> None:
     (checkout / "CHANGELOG.md").write_text("changed")
     (checkout / "untracked").write_text("x")
