@@ -1,4 +1,4 @@
-"""The model's answer: its schema, its validation against the evidence, and the error message for the model."""
+"""The model's answer: its schema, its validation against the evidence, and the error message for the model. Pure."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from contracts.rules import enforce_lines
-from orchestrator_job import answer, pack, prompt
+from orchestrator_job import answer, pack, prompt_escape
 from orchestrator_job.delegation import claims
 from router.client import reading
 from text import quotations
@@ -171,4 +171,4 @@ def _marks_behind(text: str, at: int, most: int) -> tuple[str, int]:
 
 def _plain(text: str) -> str:
     # An answer has the characters that its prompt had in place of others.
-    return quotations.plain(prompt.restore(text))
+    return quotations.plain(prompt_escape.restore(text))

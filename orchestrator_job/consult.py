@@ -36,8 +36,8 @@ from orchestrator_job import (
     outcome,
     pack,
     patience,
-    question,
-    standing,
+    question_store,
+    rules_loader,
     stuck,
     telemetry,
 )
@@ -94,7 +94,7 @@ class Consult:
         store: artifacts.Artifacts,
         guard: fence.Fence,
         insistence: patience.Patience,
-        loader: standing.Loader,
+        loader: rules_loader.Loader,
         *,
         urgency: priority.Priority,
         max_calls: int,
@@ -119,7 +119,7 @@ class Consult:
         knowledge base raises."""
         held = await self._loader.of(state)
         number = state["round"]
-        asked = await question.load(state, self._store)
+        asked = await question_store.load(state, self._store)
         ask = functools.partial(self._asked, number, _query(asked, held.conversation))
         read = await self._insistence.insist("ask the decision agent", ask)
         evidence = items(read, self._context_chars)

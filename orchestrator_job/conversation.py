@@ -27,7 +27,7 @@ import structlog
 import crds.errors
 from contracts import mongo_collections
 from crds import priority
-from orchestrator_job import excerpt, fence, generation, ledger, memory, mongo, patience, prompt
+from orchestrator_job import excerpt, fence, generation, ledger_entries, memory, mongo, patience, prompt, prompt_escape
 from router import client as router_client
 from router.client import asking
 
@@ -209,7 +209,7 @@ class Conversation:
             converse=lambda spent: ask(talk, None if tokens is None else tokens - spent.tokens),
             settle=functools.partial(guard.settle_call, round_number, about),
         )
-        text = prompt.restore(reply.text).strip()
+        text = prompt_escape.restore(reply.text).strip()
         if not text or reply.cut:
             _log.warning("the conversation has no new summary", reason="the model gave none that is whole")
             return False
@@ -238,11 +238,11 @@ class Remember:
         """Collection and conversation."""
         return {"collection": mongo_collections.CHAT, "conversation": self._body["conversation"]}
 
-    async def find(self, key: str) -> ledger.Receipt | None:
+    async def find(self, key: str) -> ledger_entries.Receipt | None:
         """The exchange under this key."""
         return {"key": key} if await self._database.find_one(mongo_collections.CHAT, {"_id": key}) is not None else None
 
-    async def perform(self, key: str) -> ledger.Receipt:
+    async def perform(self, key: str) -> ledger_entries.Receipt:
         """Write it; raises Fenced, or Forgotten when the task was removed with its scope."""
         document = {
             "_id": key,
@@ -262,10 +262,10 @@ class Remember:
 
 def messages(summary: str, older: Sequence[Exchange]) -> list[dict[str, str]]:
     """System and user message for a new summary of `summary` and what was said after it."""
-    parts = [f"<summary>\n{prompt.defuse(summary)}\n</summary>"] if summary else []
+    parts = [f"<summary>\n{prompt_escape.defuse(summary)}\n</summary>"] if summary else []
     for one in older:
-        parts.append(f'<message from="user">{prompt.defuse(one.asked)}</message>')
-        parts.append(f'<message from="assistant">{prompt.defuse(one.answered)}</message>')
+        parts.append(f'<message from="user">{prompt_escape.defuse(one.asked)}</message>')
+        parts.append(f'<message from="assistant">{prompt_escape.defuse(one.answered)}</message>')
     return [{"role": "system", "content": _INSTRUCTIONS}, {"role": "user", "content": "\n".join(parts)}]
 
 

@@ -19,6 +19,7 @@ from orchestrator_job import (
     fence,
     language,
     ledger,
+    ledger_entries,
     memory,
     mongo,
     pack,
@@ -26,6 +27,7 @@ from orchestrator_job import (
     plan,
     results,
     rounds,
+    rules_loader,
     standing,
     termination,
 )
@@ -46,7 +48,7 @@ class Account:
         self,
         task: memory.TaskMemory,
         store: artifacts.Artifacts,
-        loader: standing.Loader,
+        loader: rules_loader.Loader,
         book: ledger.Ledger,
         changes: patches.Patches,
         *,
@@ -203,7 +205,7 @@ class Approval:
         sentence = f"A rule requires a person's approval before this answer is given: {given.answer}"
         summary = termination.shorten(sentence, pendingtask.SUMMARY_BYTES)
         body = await self._account.body({**state, "approval": {}}, exit_reasons.ExitReason.NEEDS_APPROVAL, summary, [])
-        about = ledger.about(step, 0)
+        about = ledger_entries.about(step, 0)
         await self._book.settle(
             f"{step}.proposal",
             self._guard.attempt,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -24,15 +24,9 @@ from langgraph.types import Send
 
 from crds import pendingtask
 from orchestrator_job import drain, errors
-from orchestrator_job.state import BRANCHED, State
+from orchestrator_job.state import BRANCHED, Node, State
 
 _OWN, _SETTING = "spec.budget.maxSteps", "JERVIS_MAX_STEPS"
-
-
-class Node(Protocol):
-    """One step: reads the state and returns its changes."""
-
-    async def __call__(self, state: State) -> State: ...
 
 
 @dataclass(frozen=True, slots=True)

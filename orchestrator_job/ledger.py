@@ -21,65 +21,25 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from crds import exit_reasons, pendingtask
-from orchestrator_job import errors, fence, mongo
+from orchestrator_job import errors, fence, ledger_entries, mongo
 
 COLLECTION = "orchestrator_ledger"
 
-CHECK = "Check whether it took place. Approve it to have it done again, reject it to leave it."
-"""What a person can do about an effect that may have happened."""
 
-Receipt = dict[str, Any]
 _ROUND = re.compile(r"r(\d+)\.d[\d.]+$")
 """The step of a delegation."""
 _ANY_ROUND = re.compile(r"r(\d+)\.")
 """Any step."""
 
 
-def about(step: str, ordinal: int) -> str:
-    """The name of an entry within its task, which a decision carries."""
-    return f"{step}/{ordinal}"
-
-
 def _round(entry: Mapping[str, Any]) -> int:
     """The round of a delegation's entry; -1 for any other."""
     found = _ROUND.match(str(entry["step"]))
     return int(found[1]) if found is not None else -1
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """A round that has ended with its answer to the user; 0: there is none. `heard` are the ids of the messages and
-    answers that there were by then; None: not known, as an older program has ended it."""
-
-    round: int = 0
-    heard: frozenset[str] | None = None
-
-
-class Effect(Protocol):
-    """One external effect."""
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether performing it twice under the same key has the same result as once."""
-        ...
-
-    def intent(self) -> Mapping[str, Any]:
-        """A short description for readers of the ledger."""
-        ...
-
-    async def find(self, key: str) -> Receipt | None:
-        """The receipt if the effect exists under `key`, else None."""
-        ...
-
-    async def perform(self, key: str) -> Receipt:
-        """Perform the effect, stored with `key` so that `find` sees it; returns the receipt. Raises NotBegun where
-        nothing was sent, and any other error where it may have happened."""
-        ...
 
 
 class Ledger:
@@ -102,7 +62,9 @@ class Ledger:
         """Held by one branch of this process at a time: it looks what was done, and does it, before the next looks."""
         return self._turns[of]
 
-    async def settle(self, step: str, ordinal: int, effect: Effect, heard: Sequence[str] | None = None) -> Receipt:
+    async def settle(
+        self, step: str, ordinal: int, effect: ledger_entries.Effect, heard: Sequence[str] | None = None
+    ) -> ledger_entries.Receipt:
         """Ensure that the effect happens exactly once and return its receipt; {"skipped": True, ...} when a person has
         rejected it. `heard` is kept with the end of a round.
 
@@ -128,7 +90,7 @@ class Ledger:
                         # With other arguments it would be another effect, beside the one that may have happened.
                         remedy="Its arguments cannot be changed any more. Approve it as it is, or reject it."
                         if decided is not None
-                        else CHECK,
+                        else ledger_entries.CHECK,
                     )
                 if decided.verdict is pendingtask.Verdict.REJECTED:
                     return await self._mark(key, "done", {"skipped": True, "decision": decided.wire()})
@@ -146,7 +108,7 @@ class Ledger:
         """Whether a person has decided about this effect, which may have happened: `settle` is called again then.
         Otherwise it is recorded that a person is shown it now, with a tool of that `definition`, and the run must end
         with that. Raises Fenced."""
-        key = f"{self._guard.task_uid}/{about(step, ordinal)}"
+        key = f"{self._guard.task_uid}/{ledger_entries.about(step, ordinal)}"
         entry = await self._database.find_one(COLLECTION, {"_id": key}) or {}
         if entry.get("state") != "started" or await self._decision(step, ordinal, entry) is not None:
             return True
@@ -158,7 +120,7 @@ class Ledger:
     async def outdated(self, step: str, ordinal: int, definition: str) -> bool:
         """Whether a person approved that this effect, which may have happened, is done again with a tool that was
         defined otherwise: the decision is used up then, and they are asked once more. Raises Fenced."""
-        key = f"{self._guard.task_uid}/{about(step, ordinal)}"
+        key = f"{self._guard.task_uid}/{ledger_entries.about(step, ordinal)}"
         entry = await self._database.find_one(COLLECTION, {"_id": key}) or {}
         if entry.get("state") != "started" or entry.get("shown", definition) in ("", definition):
             return False
@@ -170,7 +132,9 @@ class Ledger:
 
     async def begun(self, step: str, ordinal: int) -> bool:
         """Whether the effect was begun, or done."""
-        entry = await self._database.find_one(COLLECTION, {"_id": f"{self._guard.task_uid}/{about(step, ordinal)}"})
+        entry = await self._database.find_one(
+            COLLECTION, {"_id": f"{self._guard.task_uid}/{ledger_entries.about(step, ordinal)}"}
+        )
         return entry is not None and entry["state"] != "intent"
 
     async def decide(self, step: str, what: Mapping[str, Any], ordinal: int = 0) -> pendingtask.Decided | None:
@@ -189,11 +153,11 @@ class Ledger:
         await self._mark(key, "done", decided.wire(), decidedBy=decided.request_id)
         return decided
 
-    async def look(self, step: str, ordinal: int, effect: Effect) -> bool:
+    async def look(self, step: str, ordinal: int, effect: ledger_entries.Effect) -> bool:
         """Whether it is unknown if an effect took place that an earlier round began. One that did is recorded as done;
         one that did not, or is harmless to repeat, as announced. Nothing is done. Raises Fenced, and what
         `effect.find` raises."""
-        key = f"{self._guard.task_uid}/{about(step, ordinal)}"
+        key = f"{self._guard.task_uid}/{ledger_entries.about(step, ordinal)}"
         found = await effect.find(key)
         if found is not None:
             await self._mark(key, "done", found)
@@ -216,7 +180,7 @@ class Ledger:
         after = (await self.answered(before_round)).round
         return [one for one in await self.effects(before_round) if _round(one) > after and _round(one) not in over]
 
-    async def answered(self, before_round: int) -> Answered:
+    async def answered(self, before_round: int) -> ledger_entries.Answered:
         """The latest round before this one that has ended with its answer to the user."""
         uid = self._guard.task_uid
         ends = {f"{uid}/r{number}.finalize/0": number for number in range(1, before_round)}
@@ -227,10 +191,10 @@ class Ledger:
         }
         found = await self._database.find(COLLECTION, query, sort=[("_id", 1)], fields=["_id", "heard"]) if ends else []
         if not found:
-            return Answered()
+            return ledger_entries.Answered()
         last = max(found, key=lambda one: ends[str(one["_id"])])
         heard = last.get("heard")
-        return Answered(ends[str(last["_id"])], frozenset(heard) if heard is not None else None)
+        return ledger_entries.Answered(ends[str(last["_id"])], frozenset(heard) if heard is not None else None)
 
     async def started(self, before_round: int) -> list[Mapping[str, Any]]:
         """The entries of delegations in earlier rounds of which it is not known whether they took place."""
@@ -267,21 +231,29 @@ class Ledger:
     async def reopen(self, step: str, ordinal: int, why: str) -> None:
         """Take back a decision that cannot be carried out: a person is asked once more, and `why` is kept for that.
         Raises Fenced."""
-        await self._mark(f"{self._guard.task_uid}/{about(step, ordinal)}", "started", None, objection=why)
+        await self._mark(
+            f"{self._guard.task_uid}/{ledger_entries.about(step, ordinal)}", "started", None, objection=why
+        )
 
     async def definition(self, step: str, ordinal: int) -> str:
         """How the tool was defined when a person was asked; "" where that is not known, or it is one of ours."""
-        entry = await self._database.find_one(COLLECTION, {"_id": f"{self._guard.task_uid}/{about(step, ordinal)}"})
+        entry = await self._database.find_one(
+            COLLECTION, {"_id": f"{self._guard.task_uid}/{ledger_entries.about(step, ordinal)}"}
+        )
         return "" if entry is None else str(entry["intent"].get("definition") or "")
 
     async def objection(self, step: str, ordinal: int) -> str:
         """Why the last decision was taken back; "" if it was not, or if there is another one since."""
-        entry = await self._database.find_one(COLLECTION, {"_id": f"{self._guard.task_uid}/{about(step, ordinal)}"})
+        entry = await self._database.find_one(
+            COLLECTION, {"_id": f"{self._guard.task_uid}/{ledger_entries.about(step, ordinal)}"}
+        )
         return "" if entry is None or entry["state"] == "done" else str(entry.get("objection") or "")
 
     async def objected(self, step: str, ordinal: int, why: str) -> bool:
         """Whether a decision was taken back for this, so that the one since was made with it in view."""
-        entry = await self._database.find_one(COLLECTION, {"_id": f"{self._guard.task_uid}/{about(step, ordinal)}"})
+        entry = await self._database.find_one(
+            COLLECTION, {"_id": f"{self._guard.task_uid}/{ledger_entries.about(step, ordinal)}"}
+        )
         return entry is not None and entry.get("objection") == why
 
     async def reached(self) -> int:
@@ -307,7 +279,7 @@ class Ledger:
         """The latest decision on this entry's latest request."""
         asked, used = entry.get("askedBy"), entry.get("decidedBy")
         fitting = [one for one in self._decisions if one.attempt == asked and one.request_id != used]
-        named = [one for one in fitting if one.about == about(step, ordinal)]
+        named = [one for one in fitting if one.about == ledger_entries.about(step, ordinal)]
         if named or not any(not one.about for one in fitting):
             return named[-1] if named else None
         # Of an operator that does not pass on what was asked about: the attempt must have asked about nothing else.
@@ -339,7 +311,9 @@ class Ledger:
         # Gone between the two requests: the task is being removed, and `_mark` refuses what follows.
         return key, entry if entry is not None else {"state": "intent"}
 
-    async def _mark(self, key: str, reached: str, receipt: Receipt | None, **more: Any) -> Receipt:
+    async def _mark(
+        self, key: str, reached: str, receipt: ledger_entries.Receipt | None, **more: Any
+    ) -> ledger_entries.Receipt:
         written = await self._database.update(
             COLLECTION,
             {"_id": key, "epoch": {"$lte": self._guard.epoch}},

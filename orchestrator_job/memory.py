@@ -1,6 +1,7 @@
 """Task memory: the run's input, which the operator wrote before it created the Job. Read only; one document per uid.
 
-Source: seed 000 "TaskMemory - Context Passing" and "Python Orchestrator - Task Context Loading".
+Pure; `memory_reader` reads it. Source: seed 000 "TaskMemory - Context Passing" and "Python Orchestrator - Task Context
+Loading".
 """
 
 from __future__ import annotations
@@ -8,13 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from crds import pendingtask, scope, values
-from orchestrator_job import errors, mongo
-
-COLLECTION = "task_memory"
 
 
 class TaskMemory(BaseModel):
@@ -79,24 +77,3 @@ class TaskMemory(BaseModel):
             "answers": [(answer.id, answer.text) for answer in self.answers],
         }
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
-
-
-async def load(database: mongo.Database, task_uid: str) -> TaskMemory:
-    """The memory of a task. Raises InvalidInput naming the field that is wrong, NoMemory when there is none."""
-    document = await database.find_one(COLLECTION, {"_id": task_uid})
-    if document is None:
-        raise errors.NoMemory(
-            f"There is no task memory for task {task_uid!r}.",
-            field="JERVIS_TASK_UID",
-            remedy=f"The operator writes {COLLECTION!r} before it creates the Job; check that both use one MongoDB.",
-        )
-    try:
-        # The driver returns null as None; absent and null mean the same here.
-        return TaskMemory.model_validate({key: value for key, value in document.items() if value is not None})
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        path = ".".join(str(part) for part in first["loc"]) or "content"
-        raise errors.InvalidInput(
-            f"The task memory of {task_uid!r} is unusable: {path}: {first['msg']}.",
-            field=f"{COLLECTION}.{path}",
-        ) from error

@@ -30,8 +30,11 @@ from orchestrator_job import (
     patience,
     plan,
     prompt,
+    prompt_escape,
     question,
-    standing,
+    question_store,
+    rules_loader,
+    step_tools,
     stuck,
 )
 from orchestrator_job.state import State
@@ -62,7 +65,7 @@ class Intake:
         kb: kb_client.Client,
         store: artifacts.Artifacts,
         insistence: patience.Patience,
-        loader: standing.Loader,
+        loader: rules_loader.Loader,
         recognize: Callable[[str], Mapping[str, str]] = lambda text: {},
     ) -> None:
         """`recognize` gives category and action of a task's text, for the graph that goes by them."""
@@ -88,7 +91,7 @@ class Intake:
         session, stored, asked = await asyncio.gather(
             self._loader.keep_session(found, number),
             self._store.put(document, number),
-            question.keep(question.ask(self._task, document), self._store, number),
+            question_store.keep(question.ask(self._task, document), self._store, number),
         )
         read: State = {
             "standing": held,
@@ -130,7 +133,7 @@ class Evidence:
         kb: kb_client.Client,
         store: artifacts.Artifacts,
         insistence: patience.Patience,
-        loader: standing.Loader,
+        loader: rules_loader.Loader,
         *,
         urgency: priority.Priority,
         max_results: int,
@@ -150,9 +153,9 @@ class Evidence:
     async def __call__(self, state: State) -> State:
         """Writes pack and left_out."""
         held = await self._loader.of(state)
-        found = await self._found(state["query"]) if held.provisions.permits_tool(plan.Tool.SEARCH) else []
+        found = await self._found(state["query"]) if held.provisions.permits_tool(step_tools.Tool.SEARCH) else []
         document = str(await self._store.get(state["document"]))
-        asked = await question.load(state, self._store)
+        asked = await question_store.load(state, self._store)
         shown, main = asked.cut(self._room.most)
         middle = asked.main[main.start : main.start + main.left_out]
         own = question.own_evidence(self._task, document, middle)
@@ -189,7 +192,7 @@ class Respond:
         store: artifacts.Artifacts,
         guard: fence.Fence,
         insistence: patience.Patience,
-        loader: standing.Loader,
+        loader: rules_loader.Loader,
         *,
         model: str,
         urgency: priority.Priority,
@@ -225,7 +228,7 @@ class Respond:
     async def _answer(self, state: State, items: tuple[pack.Item, ...]) -> answer.Answer:
         held = await self._loader.of(state)
         followed = plan.of_round(state.get("plan"), state["round"])
-        asked = (await question.load(state, self._store)).within(self._room.most)
+        asked = (await question_store.load(state, self._store)).within(self._room.most)
         provided, today = held.provisions, self._now().date()
         ids = [item.id for item in items]
         sources = citations.Sources(items, own=[asked], beside=held.texts)
@@ -234,7 +237,7 @@ class Respond:
 
         def judge(draft: answer.Draft) -> answer.Checked:
             given = answer.judged(draft, shown, provided)
-            return attempts.take(given.model_copy(update={"answer": prompt.restore(given.answer)}))
+            return attempts.take(given.model_copy(update={"answer": prompt_escape.restore(given.answer)}))
 
         def smaller() -> list[dict[str, str]]:
             # The evidence is best first, and each item keeps its number. A token is a byte at least: this fits.
@@ -248,7 +251,7 @@ class Respond:
             given = await generation.shaped(
                 "answer",
                 functools.partial(self._ask, state["round"]),
-                prompt.messages(asked, items, today, held, followed),
+                prompt.messages(asked, items, today, held, plan.block(followed)),
                 answer.Draft,
                 judge,
                 model=self._model,

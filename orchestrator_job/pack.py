@@ -1,4 +1,4 @@
-"""The evidence pack of a round: numbered items, bounded in size, stored as one artifact.
+"""The evidence pack of a round: numbered items, bounded in size, stored as one artifact. Pure.
 
 Order: the task's own document, the user's messages and answers, then the results of the knowledge base, best first.
 What of the task's own texts has no room is left out by importance, and a line in its place says so.

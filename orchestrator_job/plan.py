@@ -7,7 +7,6 @@ and every other name is dropped and recorded. Source: seed 002 "Koog Planner Int
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -15,6 +14,7 @@ from pydantic.alias_generators import to_camel
 
 from contracts.rules import enforce_lines
 from crds import pendingtask
+from orchestrator_job import prompt_escape, step_tools
 from router.client import reading, schema
 
 LEAST_STEPS, MOST_STEPS = 3, 7
@@ -24,20 +24,9 @@ _NAME_CHARS = 60
 _FREE = enforce_lines.Provisions()
 
 
-class Tool(StrEnum):
-    """What a run can do in a step."""
-
-    SEARCH = "search"
-    """Ask the knowledge base once more, with the step's description."""
-    ANSWER = "answer"
-    """Write it from the evidence."""
-    ASK = "ask"
-    """Ask the user."""
-
-
 def allowed(held: enforce_lines.Provisions) -> tuple[str, ...]:
     """The tools that no rule forbids."""
-    return tuple(tool.value for tool in Tool if held.permits_tool(tool.value))
+    return tuple(tool.value for tool in step_tools.Tool if held.permits_tool(tool.value))
 
 
 class _Model(BaseModel):
@@ -100,7 +89,7 @@ def judged(draft: Draft, held: enforce_lines.Provisions = _FREE) -> tuple[tuple[
     for number, step in enumerate(draft.steps, start=1):
         for name in dict.fromkeys(step.tools):
             if name not in usable:
-                why = "a rule forbids it" if name in set(Tool) else "no run has it"
+                why = "a rule forbids it" if name in set(step_tools.Tool) else "no run has it"
                 notes.append(f"Step {number}: the tool {name[:_NAME_CHARS]!r} was dropped, {why}.")
         kept = tuple(name for name in dict.fromkeys(step.tools) if name in usable)
         steps.append(step.model_copy(update={"tools": kept}))
@@ -146,9 +135,9 @@ def failed(reason: str, earlier: Plan | None, round_number: int, model: str) -> 
 
 def searches(plan: Plan, held: enforce_lines.Provisions = _FREE) -> dict[int, str]:
     """Number of the step -> what the knowledge base is searched for, of the steps that search."""
-    if not held.permits_tool(Tool.SEARCH):
+    if not held.permits_tool(step_tools.Tool.SEARCH):
         return {}
-    return {n: step.description for n, step in enumerate(plan.steps, start=1) if Tool.SEARCH in step.tools}
+    return {n: step.description for n, step in enumerate(plan.steps, start=1) if step_tools.Tool.SEARCH in step.tools}
 
 
 def amended(plan: Plan, found: Mapping[int, int], held: enforce_lines.Provisions = _FREE) -> Plan:
@@ -159,11 +148,11 @@ def amended(plan: Plan, found: Mapping[int, int], held: enforce_lines.Provisions
     empty = [number for number, count in found.items() if not count]
     if not empty:
         return plan
-    instead = (Tool.ASK.value,) if held.permits_tool(Tool.ASK) else ()
+    instead = (step_tools.Tool.ASK.value,) if held.permits_tool(step_tools.Tool.ASK) else ()
     steps = list(plan.steps)
     for number in empty:
         step = steps[number - 1]
-        left = (name for name in step.tools if name != Tool.SEARCH)
+        left = (name for name in step.tools if name != step_tools.Tool.SEARCH)
         steps[number - 1] = step.model_copy(update={"tools": tuple(dict.fromkeys((*left, *instead)))})
     which = f"Step {empty[0]}" if len(empty) == 1 else f"Steps {', '.join(map(str, empty))}"
     then = "what is missing is asked of the user" if instead else "it has to do with the evidence at hand"
@@ -180,3 +169,16 @@ def amended(plan: Plan, found: Mapping[int, int], held: enforce_lines.Provisions
 def dump(plan: Plan) -> dict[str, Any]:
     """For a state and for `task_results`."""
     return plan.model_dump(mode="json", by_alias=True)
+
+
+def block(made: Plan | None) -> str:
+    """A plan for a prompt, each step in its block; empty without steps."""
+    if made is None or not made.steps:
+        return ""
+    blocks = "\n".join(
+        f'<step number="{number}" tools="{prompt_escape.attribute(", ".join(step.tools))}">'
+        f"{prompt_escape.defuse(step.description)}"
+        f" Done when: {prompt_escape.defuse(step.success_criteria)}</step>"
+        for number, step in enumerate(made.steps, start=1)
+    )
+    return f'<plan version="{made.version}">\n{blocks}\n</plan>'

@@ -32,8 +32,12 @@ from orchestrator_job import (
     patience,
     plan,
     prompt,
+    prompt_escape,
     question,
+    question_store,
+    rules_loader,
     standing,
+    step_tools,
 )
 from orchestrator_job.state import State
 from router import client as router_client
@@ -86,7 +90,7 @@ class MakePlan:
         store: artifacts.Artifacts,
         guard: fence.Fence,
         insistence: patience.Patience,
-        loader: standing.Loader,
+        loader: rules_loader.Loader,
         *,
         model: str,
         urgency: priority.Priority,
@@ -143,7 +147,7 @@ class MakePlan:
         """Names near the task in the graph, as lines; empty where nothing is known, or where a rule keeps evidence
         back: the graph does not say which sources its lines are from."""
         keys = list(self._task.graph_node_keys[:_NODES])
-        if not keys or not held.provisions.permits_tool(plan.Tool.SEARCH) or not held.provisions.shows_all:
+        if not keys or not held.provisions.permits_tool(step_tools.Tool.SEARCH) or not held.provisions.shows_all:
             return ""
         asked = api.TraverseRequest(scope=self._task.scope, start=keys, hops=1, fan_out=_NODES, limit=2 * _NODES)
         try:
@@ -158,7 +162,7 @@ class MakePlan:
         self, state: State, context: Context, earlier: plan.Plan | None
     ) -> tuple[tuple[plan.Step, ...], tuple[str, ...]]:
         tools = plan.allowed(context.rules.provisions)
-        asked = await question.load(state, self._store)
+        asked = await question_store.load(state, self._store)
         window, rules = self._num_ctx or NUM_CTX, context.rules.provisions
         today = self._now().date()
         return await generation.shaped(
@@ -166,7 +170,7 @@ class MakePlan:
             functools.partial(self._ask, state["round"]),
             messages(asked, context, today, tools, earlier, window),
             plan.Draft,
-            lambda draft: plan.judged(prompt.restored(draft), rules),
+            lambda draft: plan.judged(prompt_escape.restored(draft), rules),
             model=self._model,
             wire=plan.wire(tools),
             # The third try plans from what is nearest to the task alone.
@@ -210,7 +214,7 @@ class FollowPlan:
         kb: kb_client.Client,
         store: artifacts.Artifacts,
         insistence: patience.Patience,
-        loader: standing.Loader,
+        loader: rules_loader.Loader,
         *,
         urgency: priority.Priority,
         context_chars: int,
@@ -235,7 +239,7 @@ class FollowPlan:
         hits = dict(zip(wanted, await asyncio.gather(*map(self._found, wanted.values())), strict=True))
         shown = {number: [one for one in found if self._counts(one, held)] for number, found in hits.items()}
         items = pack.load(await self._store.get(state["pack"]))
-        said = (await question.load(state, self._store)).within(self._room.most)
+        said = (await question_store.load(state, self._store)).within(self._room.most)
         room = self._context_chars - held.characters - self._room.taken(said)
         every = [one for found in shown.values() for one in found]
         longer = pack.extend(items, every, self._task.source, room, held.provisions)
@@ -275,16 +279,16 @@ def messages(
     """
     system = f"{TAG}\n{_instructions()}{prompt.rules(context.rules)}"
     before = f"Today: {today.isoformat()}\nTools: {', '.join(tools)}"
-    followed = f"{prompt.steps(earlier)}\n" if earlier is not None and earlier.steps else ""
+    followed = f"{block}\n" if (block := plan.block(earlier)) else ""
     room = (num_ctx - _ANSWER_TOKENS) * _TOKEN_CHARS - len(system) - len(before) - len(followed) - _QUESTION_FRAME
-    said = excerpt.within(asked, excerpt.beside(room), prompt.defuse)
+    said = excerpt.within(asked, excerpt.beside(room), prompt_escape.defuse)
     after = f"{followed}<question>{said}</question>"
     room -= len(said)
     if room < _LEAST_CHARS:
         raise reading.Unusable("The rules leave no room for evidence in the planner's window.")
     project = ""
     if context.project_info:
-        shown = prompt.defuse(context.project_info[: min(_PROJECT_CHARS, room // 4)])
+        shown = prompt_escape.defuse(context.project_info[: min(_PROJECT_CHARS, room // 4)])
         project = f"<project>\n{shown}\n</project>\n"
     evidence = _cut(context.rag_context, room - len(project))
     user = f"{before}\n{project}{evidence}\n{after}"

@@ -1,7 +1,7 @@
-"""The run's question: the user's text, or what a received document asks for. Pure, but for `load`.
+"""The run's question: the user's text, or what a received document asks for. Pure.
 
-A question that is long is an artifact: the state has what of it fits into SHORT bytes, and its key (`asked`). Each
-prompt shows as much of the whole as its window has room for.
+A question that is long is an artifact: the state has what of it fits into SHORT bytes, and its key (`asked`).
+`question_store` keeps it. Each prompt shows as much of the whole as its window has room for.
 """
 
 from __future__ import annotations
@@ -10,10 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel, JsonValue
-
-from orchestrator_job import artifacts, excerpt, memory, pack
-from orchestrator_job.state import State
+from orchestrator_job import excerpt, memory, pack
 
 SHORT = 4000
 """Bytes of a question in the state, and of one in a plan's step."""
@@ -44,29 +41,6 @@ def ask(task: memory.TaskMemory, document: str) -> excerpt.Parts:
     added = [f"The user added: {message.text}" for message in task.messages]
     answered = [f"Asked back, the user answered: {given.text}" for given in task.answers]
     return excerpt.Parts(main, (*added, *answered))
-
-
-class _Stored(BaseModel):
-    main: str
-    added: tuple[str, ...] = ()
-
-
-async def keep(asked: excerpt.Parts, store: artifacts.Artifacts, round_number: int) -> State:
-    """What the state has of a question: `question`, and `asked` where that is not all of it, else "". Raises Fenced."""
-    short = asked.within(SHORT)
-    if short == asked.text:
-        return {"question": short, "asked": ""}
-    stored: JsonValue = {"main": asked.main, "added": list(asked.added)}
-    return {"question": short, "asked": await store.put(stored, round_number)}
-
-
-async def load(state: State, store: artifacts.Artifacts) -> excerpt.Parts:
-    """The question of `keep`; of a thread that an earlier version began, what its state has. Raises as
-    `Artifacts.get`."""
-    if not (key := state.get("asked")):
-        return excerpt.Parts(state["question"])
-    found = _Stored.model_validate(await store.get(key))
-    return excerpt.Parts(found.main, found.added)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from contracts import mongo_collections
 from crds import scope
-from orchestrator_job import errors, fence, ledger, mongo, outcome
+from orchestrator_job import errors, fence, ledger_entries, mongo, outcome
 
 SESSIONS = mongo_collections.SESSIONS
 SESSION_SUMMARY_CHARS = 200
@@ -36,12 +36,12 @@ class SaveResult:
         """Collection and exit reason; the body itself goes into the result."""
         return {"collection": outcome.RESULTS, "exitReason": self._body["exitReason"]}
 
-    async def find(self, key: str) -> ledger.Receipt | None:
+    async def find(self, key: str) -> ledger_entries.Receipt | None:
         """The result that an earlier process wrote under this key."""
         found = await self._database.find_one(outcome.RESULTS, {"_id": self._guard.task_uid, "effectKey": key})
         return {"key": self._guard.task_uid} if found is not None else None
 
-    async def perform(self, key: str) -> ledger.Receipt:
+    async def perform(self, key: str) -> ledger_entries.Receipt:
         """Write it; raises Fenced when a later run's result stands there, Forgotten when the task was removed."""
         uid, epoch = self._guard.task_uid, self._guard.epoch
         stored = {**self._body, "taskUid": uid, "attempt": self._guard.attempt, "epoch": epoch, "effectKey": key}
@@ -83,12 +83,12 @@ class RememberSession:
         """Collection, client, project and group."""
         return {"collection": SESSIONS, **self._owner}
 
-    async def find(self, key: str) -> ledger.Receipt | None:
+    async def find(self, key: str) -> ledger_entries.Receipt | None:
         """The entry under this key."""
         found = await self._database.find_one(SESSIONS, {"_id": key})
         return {"key": key} if found is not None else None
 
-    async def perform(self, key: str) -> ledger.Receipt:
+    async def perform(self, key: str) -> ledger_entries.Receipt:
         """Insert the entry, then delete those that are expired or beyond the fifty latest."""
         await self._database.insert(
             SESSIONS,

@@ -26,6 +26,7 @@ from orchestrator_job import (
     handback,
     logs,
     memory,
+    memory_reader,
     mongo,
     outcome,
     patience,
@@ -193,7 +194,7 @@ class Run:
         importing = asyncio.ensure_future(asyncio.to_thread(_import_graph))
         try:
             await self._guard.claim(self._now())
-            task = await memory.load(self._database, self._settings.task_uid)
+            task = await memory_reader.load(self._database, self._settings.task_uid)
         except errors.NoMemory:
             # A fence of a task of which nothing else is kept is never found again.
             await self._guard.withdraw()
@@ -208,7 +209,7 @@ class Run:
             try:
                 values = await self._round(graph_module, saver, task, request)
             except rounds.Overtaken:
-                task = await memory.load(self._database, self._settings.task_uid)
+                task = await memory_reader.load(self._database, self._settings.task_uid)
                 _log.info("overtaken", messages=len(task.messages))
             else:
                 break

@@ -1,12 +1,12 @@
 """The state of the graph: small, so that a checkpoint is cheap. Large values are in `artifacts` under their hash.
 
-A change of meaning raises SCHEMA; `rounds` refuses an unknown schema. `tests/orchestrator_job/corpus` has old
+Pure. A change of meaning raises SCHEMA; `rounds` refuses an unknown schema. `tests/orchestrator_job/corpus` has old
 checkpoints.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Protocol, TypedDict
 
 from orchestrator_job.delegation import progress
 
@@ -95,3 +95,9 @@ class State(TypedDict, total=False):
     response_language: str
     domain: str
     session_memory: str
+
+
+class Node(Protocol):
+    """One step: reads the state and returns its changes."""
+
+    async def __call__(self, state: State) -> State: ...

@@ -26,12 +26,14 @@ from orchestrator_job import (
     language,
     ledger,
     memory,
+    memory_reader,
     mongo,
     nodes,
     patches,
     patience,
     planning,
     question,
+    rules_loader,
     standing,
     state,
     steps,
@@ -75,14 +77,14 @@ class Wiring:
     delegates: bool = False
     """Whether delegations may be at work: of the delegation graph, or of the other one once it has come to them."""
     book: ledger.Ledger = field(init=False)
-    loader: standing.Loader = field(init=False)
+    loader: rules_loader.Loader = field(init=False)
     account_of: ending.Account = field(init=False)
     agent: consult.Consult = field(init=False)
 
     def __post_init__(self) -> None:
         settings, task = self.settings, self.task
         self.book = ledger.Ledger(self.database, self.guard, self.now, task.approvals)
-        self.loader = standing.Loader(
+        self.loader = rules_loader.Loader(
             self.kb,
             task.scope,
             self.store,
@@ -147,7 +149,7 @@ class Wiring:
             consult.NAME: graph_module.Fan("approve", (), lambda state: "approve"),
         }
 
-    def _observed(self, name: str, node: graph.Node) -> graph.Node:
+    def _observed(self, name: str, node: state.Node) -> state.Node:
         """`node` within its own span, and with its times noted."""
 
         async def step(state: State) -> State:
@@ -160,19 +162,19 @@ class Wiring:
 
         return step
 
-    def _legacy(self) -> list[tuple[str, graph.Node]]:
+    def _legacy(self) -> list[tuple[str, state.Node]]:
         """The nodes of the legacy graph, in an order in which one without a choice is followed by the next."""
         own = dict(self._nodes())
 
         @functools.cache
-        def built() -> Mapping[str, graph.Node]:
+        def built() -> Mapping[str, state.Node]:
             # A run that only answers starts without them.
             from orchestrator_job.legacy import wiring as legacy
 
             self.delegates = True
             return legacy.nodes(self._parts(), beside(self.settings), self._opener())
 
-        def later(name: str) -> graph.Node:
+        def later(name: str) -> state.Node:
             async def step(state: State) -> State:
                 return await built()[name](state)
 
@@ -201,7 +203,7 @@ class Wiring:
         kind, action = category.path(task, document, spoken, outside=bool(settings.sources_url))
         return {"category": kind.value, "action": action.value}
 
-    def _delegating(self) -> list[tuple[str, graph.Node]]:
+    def _delegating(self) -> list[tuple[str, state.Node]]:
         """The nodes of the delegation graph; those at its ends are the ones of the other graph."""
         legacy = dict(self._nodes())
         parts, urgency = self._parts(), beside(self.settings)
@@ -263,7 +265,7 @@ class Wiring:
 
         return open_box
 
-    def _nodes(self) -> list[tuple[str, graph.Node]]:
+    def _nodes(self) -> list[tuple[str, state.Node]]:
         """The nodes that read, answer and end."""
         settings, task, store, guard, loader = self.settings, self.task, self.store, self.guard, self.loader
         max_calls = smaller(settings.max_llm_calls, task.budget, "max_llm_calls")
@@ -346,7 +348,7 @@ class Wiring:
                     guard,
                     self.book,
                     conversation.Conversation(self.database, task, self.now),
-                    functools.partial(memory.load, self.database, task.task_uid),
+                    functools.partial(memory_reader.load, self.database, task.task_uid),
                     self._learn,
                     now=self.now,
                 ),
@@ -356,11 +358,13 @@ class Wiring:
     async def _learn(self, state: State, answered: bool) -> None:
         if state.get("lesson"):
             # A run that teaches nothing starts without it.
-            from orchestrator_job.delegation import procedures
+            from orchestrator_job.delegation import procedure_store
 
-            await procedures.Learning(self.kb, self.task.scope, self.store, self.book).after(state, answered=answered)
+            await procedure_store.Learning(self.kb, self.task.scope, self.store, self.book).after(
+                state, answered=answered
+            )
 
-    def _settling(self) -> graph.Node:
+    def _settling(self) -> state.Node:
         """Intake, which first of all in a round settles the effects that earlier rounds have begun. Raises
         NeedsApproval where a person has to decide about one."""
         read = nodes.Intake(self.task, self.kb, self.store, self.insistence, self.loader, self._recognized)

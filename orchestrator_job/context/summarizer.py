@@ -13,7 +13,7 @@ from importlib import resources
 import structlog
 
 from crds.priority import Priority
-from orchestrator_job import errors, prompt
+from orchestrator_job import errors, prompt_escape
 from orchestrator_job.delegation import asking
 from router import client as router_client
 from router.client import reading
@@ -62,7 +62,7 @@ class Summarizer:
             except (errors.BudgetExhausted, router_client.Unavailable, router_client.Rejected) as error:
                 _log.warning("there is no summary", of=title[:100], reason=error.message)
                 return None
-            said = reading.plain(prompt.restore(reply.text))
+            said = reading.plain(prompt_escape.restore(reply.text))
             if not said or reply.cut:
                 _log.warning("there is no summary", of=title[:100], reason="the model gave none that is whole")
                 return None
@@ -73,7 +73,7 @@ class Summarizer:
 
 def messages(title: str, text: str) -> list[dict[str, str]]:
     """System and user message."""
-    user = f"<question>{prompt.defuse(title)}</question>\n<document>\n{prompt.defuse(text)}\n</document>"
+    user = f"<question>{prompt_escape.defuse(title)}</question>\n<document>\n{prompt_escape.defuse(text)}\n</document>"
     return [{"role": "system", "content": f"{TAG}\n{_instructions()}"}, {"role": "user", "content": user}]
 
 

@@ -19,7 +19,7 @@ from pydantic.alias_generators import to_camel
 import crds.errors
 from contracts.rules import enforce_lines
 from crds import pendingtask
-from orchestrator_job import errors, ledger, outcome, patience
+from orchestrator_job import errors, ledger, ledger_entries, outcome, patience
 from orchestrator_job.delegation import provenance, repeats
 from orchestrator_job.delegation.tools import port
 
@@ -181,7 +181,7 @@ async def _act(
                 await book.reopen(step, place.ordinal, why)
                 return asking(tool, first, place, agent, why, intent=tool.effect(first, place).intent())
         if definition(tool) and await book.outdated(place.delegation_id, place.ordinal, definition(tool)):
-            why = redefined(unknown(tool.name, ledger.CHECK), tool.name)
+            why = redefined(unknown(tool.name, ledger_entries.CHECK), tool.name)
             return asking(tool, given, place, agent, why, unknown=True)
         try:
             receipt = await insistence.insist(
@@ -296,7 +296,7 @@ def decided_arguments(decided: pendingtask.Decided) -> Mapping[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def of_receipt(receipt: ledger.Receipt, *, edited: bool, given: Any) -> port.Result:
+def of_receipt(receipt: ledger_entries.Receipt, *, edited: bool, given: Any) -> port.Result:
     """What the model is given of a receipt: `text`, and by name `artifacts`, `changedFiles` and `failed`."""
     if receipt.get("skipped"):
         return port.Result(repeats.LEFT)

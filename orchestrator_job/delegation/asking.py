@@ -7,12 +7,11 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from crds.priority import Priority
-from orchestrator_job import generation, patience
+from orchestrator_job import generation, patience, prompt_budget
 from orchestrator_job.delegation import budget, progress
 from router import client as router_client
 from router.client import asking
@@ -20,9 +19,6 @@ from router.client import schema as schemas
 
 S = TypeVar("S", bound=schemas.Shape)
 T = TypeVar("T")
-
-_TOKEN_BYTES = 4
-_MESSAGE_TOKENS = 4
 
 
 class Asking:
@@ -63,7 +59,7 @@ class Asking:
         ends in it; Fenced, and what the router's client raises when the patience ends.
         """
         round_number = progress.round_of(delegation_id)
-        about = tokens(messages, tools)
+        about = prompt_budget.tokens(messages, tools)
 
         def converse(left: int | None) -> Awaitable[router_client.Reply]:
             most = num_predict if left is None else min(left, num_predict)
@@ -120,9 +116,15 @@ class Asking:
         )
 
 
-def tokens(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] = ()) -> int:
-    """Estimate of the tokens of a prompt: one per four bytes of UTF-8, and four per message."""
-    size = sum(len(str(one.get("content", "")).encode(errors="replace")) for one in messages)
-    size += sum(len(json.dumps(one["tool_calls"])) for one in messages if one.get("tool_calls"))
-    size += len(json.dumps(list(tools))) if tools else 0
-    return size // _TOKEN_BYTES + _MESSAGE_TOKENS * len(messages)
+def dumped(reply: router_client.Reply) -> dict[str, Any]:
+    """For the journal."""
+    return {
+        "text": reply.text,
+        "prompt_tokens": reply.prompt_tokens,
+        "answer_tokens": reply.answer_tokens,
+        "calls": [{"name": one.name, "arguments": one.arguments} for one in reply.calls],
+        "cut": reply.cut,
+        # Only for the model itself, in the turns with tools that follow.
+        **({"thinking": reply.thinking} if reply.thinking and reply.calls else {}),
+        **({"endless": True} if reply.endless else {}),
+    }

@@ -14,7 +14,7 @@ from datetime import date
 from importlib import resources
 
 from kb import api
-from orchestrator_job import excerpt, pack, prompt, standing
+from orchestrator_job import excerpt, pack, prompt, prompt_escape, standing
 from orchestrator_job.delegation import procedures, registry
 from router.client import reading
 
@@ -59,7 +59,7 @@ def messages(asked: Asked, num_ctx: int) -> list[dict[str, str]]:
     agents = "\n".join(f"{one.name}: {one.capability.description}" for one in asked.agents)
     before = f"Today: {asked.today.isoformat()}\nAgents:\n{agents}\nKind of task: {asked.hint}"
     room = (num_ctx - ANSWER_TOKENS) * _TOKEN_BYTES - _size(system) - _size(before) - QUESTION_FRAME
-    question = excerpt.within(asked.question, excerpt.beside(room), prompt.defuse)
+    question = excerpt.within(asked.question, excerpt.beside(room), prompt_escape.defuse)
     after = f"<question>{question}</question>"
     room -= _size(question)
     if room < _LEAST:
@@ -98,7 +98,7 @@ def context(asked: excerpt.Parts | str, items: Sequence[pack.Item], most_tokens:
 def unrepeated(items: Sequence[pack.Item], asked: excerpt.Parts | str, shown: str) -> list[pack.Item]:
     """The evidence without parts of an order which the question as it is `shown` has as well."""
     main = asked.main if isinstance(asked, excerpt.Parts) else asked
-    whole = main in shown or prompt.defuse(main) in shown
+    whole = main in shown or prompt_escape.defuse(main) in shown
     return [item for item in items if item.origin != pack.ORDER or not whole]
 
 
@@ -134,7 +134,7 @@ def _paragraphs(text: str, room: int, source: str) -> str:
 def _whole(name: str, lines: Sequence[str], room: int) -> str:
     left = room - 2 * len(name) - 10
     kept: list[str] = []
-    for line in map(prompt.defuse, lines):
+    for line in map(prompt_escape.defuse, lines):
         left -= _size(line) + 1
         if left < 0:
             break
@@ -147,7 +147,7 @@ def _conversation(said: str, room: int) -> str:
     left = room - len("<conversation>\n\n</conversation>")
     if not said or left < _LEAST:
         return ""
-    return f"<conversation>\n{excerpt.ends(prompt.defuse(said), left)}\n</conversation>"
+    return f"<conversation>\n{excerpt.ends(prompt_escape.defuse(said), left)}\n</conversation>"
 
 
 def _entry(one: api.SessionEntry) -> str:

@@ -12,7 +12,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from orchestrator_job.delegation import models, registry, talk
+from orchestrator_job import prompt_budget
+from orchestrator_job.delegation import models, registry
 from orchestrator_job.delegation.tools import bounds, port
 
 READ_RESULT = "read_result"
@@ -53,7 +54,7 @@ class Results:
     arguments = ReadResult
 
     def __init__(self, window: int) -> None:
-        self._room = talk.room(window)
+        self._room = prompt_budget.room(window)
         self._texts: dict[str, str] = {}
 
     def __len__(self) -> int:

@@ -16,6 +16,7 @@ from enum import StrEnum
 from crds import pendingtask
 from kb import api
 from orchestrator_job import excerpt, memory
+from orchestrator_job.delegation import order_verbs
 
 _SHORT = 300
 """Characters of a question that one delegation can answer."""
@@ -24,33 +25,6 @@ _SEEN = 100_000
 _EPIC_PARTS = 4
 """Items of a list that make a task an epic."""
 
-# Verbs that order something to be done. Those that are nouns as well, such as "test", count at the beginning of a
-# sentence and behind "please" alone.
-_ORDERS = {
-    "en": (
-        "fix repair send create write add delete remove push commit deploy merge close assign schedule invite "
-        "implement refactor prepare reply forward remember remind calculate compute install upload generate rename "
-        "move correct summarise summarize translate update review run test build release change order book pay "
-        "plan draft answer make set find list compare check document design migrate rewrite comment open"
-    ),
-    "de": (
-        "korrigiere repariere sende schicke schick erstelle erzeuge schreibe schreib lösche entferne füge ändere "
-        "aktualisiere schließe plane lade implementiere antworte beantworte berechne prüfe teste erinnere merke fasse "
-        "übersetze baue mache mach lege bereite vergleiche entwirf entwerfe entwickle konzipiere migriere verschiebe"
-    ),
-    "cs": (
-        "oprav opravte pošli pošlete napiš napište vytvoř vytvořte založ založte přidej přidejte smaž smažte odstraň "
-        "změň změňte uprav upravte zavři přiřaď naplánuj pozvi připrav připravte odpověz spočítej spočítejte zapamatuj "
-        "připomeň přelož shrň shrňte nasaď otestuj zkontroluj porovnej navrhni navrhněte udělej udělejte aktualizuj "
-        "migruj migrujte přesuň přesuňte vymysli"
-    ),
-    "sk": (
-        "oprav pošli napíš vytvor založ pridaj zmaž odstráň zmeň uprav naplánuj pozvi priprav odpovedz spočítaj "
-        "navrhni migruj presuň vymysli"
-    ),
-}  # fmt: skip
-VERBS = {language: frozenset(forms.split()) for language, forms in _ORDERS.items()}
-"""By language what begins an order, whatever is ordered."""
 _NOUNS_TOO = frozenset(
     (
         *("update", "review", "run", "test", "build", "release", "change", "order", "book", "pay", "plan", "draft"),
@@ -236,7 +210,7 @@ def one_look(task: memory.TaskMemory, text: str, language: str) -> bool:
         task.type is pendingtask.Type.USER_INPUT
         and not (task.messages or task.answers or task.attachments)
         and len(plain) <= _SHORT
-        and language in _ORDERS
+        and language in order_verbs.ORDERS
         and asks(plain)
         and len(_SENTENCES.findall(plain)) == 1
         and not orders(plain, language)
@@ -256,14 +230,14 @@ def asks(text: str) -> bool:
 
 def orders(text: str, language: str) -> bool:
     """Whether it names a thing to do. In a language that is not known here it may."""
-    return language not in _ORDERS or bool(_ordered(excerpt.edges(text, _SEEN), language))
+    return language not in order_verbs.ORDERS or bool(_ordered(excerpt.edges(text, _SEEN), language))
 
 
 def _ordered(text: str, language: str) -> frozenset[str]:
     """The orders that a text has; none in a language that is not known here."""
-    if language not in _ORDERS:
+    if language not in order_verbs.ORDERS:
         return frozenset()
-    listed = frozenset(_ORDERS[language].split())
+    listed = frozenset(order_verbs.ORDERS[language].split())
     found: set[str] = set()
     for sentence in re.split(r"[.!?\n:;]+", text):
         words = [word.lower() for word in _WORD.findall(sentence)]

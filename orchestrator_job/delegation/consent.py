@@ -8,7 +8,18 @@ other delegations want (docs/decisions/0136).
 from __future__ import annotations
 
 from crds import approvals, exit_reasons, pendingtask
-from orchestrator_job import answer, artifacts, ending, errors, fence, ledger, mongo, results, termination
+from orchestrator_job import (
+    answer,
+    artifacts,
+    ending,
+    errors,
+    fence,
+    ledger,
+    ledger_entries,
+    mongo,
+    results,
+    termination,
+)
 from orchestrator_job.delegation import acting, progress
 from orchestrator_job.delegation.models import DelegationStatus
 from orchestrator_job.state import State
@@ -68,7 +79,7 @@ class Consent:
             why=request.why,
             details_ref=await self._store.put(request.shown, state["round"]) if long else "",
         )
-        about = ledger.about(request.step, request.ordinal)
+        about = ledger_entries.about(request.step, request.ordinal)
         body = await self._account.body(state, exit_reasons.ExitReason.NEEDS_APPROVAL, summary, [], _NONE)
         await self._book.settle(
             f"{request.step}.{request.ordinal}.proposal",

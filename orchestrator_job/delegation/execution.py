@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from orchestrator_job import artifacts, memory, pack, question, standing
+from orchestrator_job import artifacts, memory, pack, question_store, rules_loader, standing
 from orchestrator_job.delegation import executor, models, progress, protocol, provenance, repeats
 from orchestrator_job.delegation.models import DelegationStatus
 from orchestrator_job.delegation.tools import port
@@ -46,7 +46,7 @@ class Execute:
         self,
         task: memory.TaskMemory,
         store: artifacts.Artifacts,
-        loader: standing.Loader,
+        loader: rules_loader.Loader,
         means: executor.Means,
         opener: Opener,
         earlier: Earlier | None = None,
@@ -73,7 +73,7 @@ class Execute:
         heard = repeats.spent(self._task, await self._means.book.answered(state["round"]))
         # Beside the loop: a text may have as many words as a book.
         known = (await asyncio.to_thread(provenance.Known.of, self._task, document, heard)).more(found)
-        asked = (await question.load(state, self._store)).text if state.get("asked") else ""
+        asked = (await question_store.load(state, self._store)).text if state.get("asked") else ""
         whole = "" if asked in message.context else asked
         given = await self._before(state, plan, name)
         means = await self._with_tools(held)

@@ -17,7 +17,7 @@ from typing import Any
 
 from crds import scope
 from crds.priority import Priority
-from orchestrator_job import errors, ledger, patience, standing, stuck, telemetry
+from orchestrator_job import errors, ledger, patience, prompt_budget, standing, stuck, telemetry
 from orchestrator_job.delegation import (
     acting,
     asking,
@@ -336,7 +336,7 @@ class _Loop:
         if kept is None:
             tools = [] if last else [port.offered(one) for one in self._tools.values()]
             reply = await self._turn(turns, tools)
-            kept = made.dumped(reply)
+            kept = asking.dumped(reply)
             await self._record.keep(self._ordinal, Kind.REPLY, kept)
         found = made.Reply(**kept)
         self._tokens += found.prompt_tokens + found.answer_tokens
@@ -475,7 +475,7 @@ class _Loop:
             raise _Held(ended)
         state = "done" if ended.success else "not done, or not whole"
         issues = ended.structured_data.get("issues")
-        more = f"\nISSUES: {talk.plainly(issues)}" if issues else ""
+        more = f"\nISSUES: {prompt_budget.plainly(issues)}" if issues else ""
         return port.Result(
             f"{ended.agent_name} ({state}, confidence {ended.confidence:g}):\n{ended.result}{more}",
             artifacts=ended.artifacts,

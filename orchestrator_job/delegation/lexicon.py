@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
-from orchestrator_job.delegation import category
+from orchestrator_job.delegation import order_verbs
 
 
 class Group(StrEnum):
@@ -152,7 +152,7 @@ def _listed(table: Mapping[str, Mapping[Group, str]]) -> dict[str, dict[str, fro
 
 def _all() -> Mapping[str, Mapping[str, frozenset[Group]]]:
     found = _listed(_VERBS)
-    for language, forms in category.VERBS.items():
+    for language, forms in order_verbs.VERBS.items():
         for form in forms:
             # "Order 7: ..." names one.
             if form != "order":

@@ -9,10 +9,9 @@ from typing import Any
 from pydantic import JsonValue
 
 import crds.errors
-from orchestrator_job import errors
-from orchestrator_job.delegation import models, talk
+from orchestrator_job import errors, prompt_budget
+from orchestrator_job.delegation import models
 from orchestrator_job.delegation.tools import port
-from router import client as router_client
 
 _PARTIAL_CHARS = 2000
 """Characters of one result in a report of an agent that was stopped."""
@@ -39,8 +38,8 @@ class Made:
         if result.data and not result.failed:
             self.data[name] = dict(result.data)
         if not result.failed:
-            shown = talk.cut(result.text, _PARTIAL_CHARS)
-            self.found.append(f"{name} {talk.plainly(arguments)}:\n{shown}")
+            shown = prompt_budget.cut(result.text, _PARTIAL_CHARS)
+            self.found.append(f"{name} {prompt_budget.plainly(arguments)}:\n{shown}")
 
     def into(self, output: models.AgentOutput) -> models.AgentOutput:
         """The report with what was made beside it."""
@@ -92,20 +91,6 @@ class Reply:
     cut: bool
     thinking: str = ""
     endless: bool = False
-
-
-def dumped(reply: router_client.Reply) -> dict[str, Any]:
-    """For the journal."""
-    return {
-        "text": reply.text,
-        "prompt_tokens": reply.prompt_tokens,
-        "answer_tokens": reply.answer_tokens,
-        "calls": [{"name": one.name, "arguments": one.arguments} for one in reply.calls],
-        "cut": reply.cut,
-        # Only for the model itself, in the turns with tools that follow.
-        **({"thinking": reply.thinking} if reply.thinking and reply.calls else {}),
-        **({"endless": True} if reply.endless else {}),
-    }
 
 
 def stored(result: port.Result) -> dict[str, Any]:

@@ -34,9 +34,10 @@ from orchestrator_job import (
     mongo,
     outcome,
     pack,
-    prompt,
-    question,
+    prompt_escape,
+    question_store,
     results,
+    rules_loader,
     standing,
 )
 from orchestrator_job.delegation import (
@@ -45,6 +46,7 @@ from orchestrator_job.delegation import (
     category,
     models,
     plans,
+    procedure_store,
     procedures,
     progress,
     registry,
@@ -88,7 +90,7 @@ class Means:
     task: memory.TaskMemory
     kb: kb_client.Client
     store: artifacts.Artifacts
-    loader: standing.Loader
+    loader: rules_loader.Loader
     asks: asking.Asking
     database: mongo.Database
     book: ledger.Ledger
@@ -138,7 +140,7 @@ class PlanDelegations:
         spoken = spoken_language(means.task, document)
         session = await self._session(state)
         agents = means.agents.visible(held.provisions)
-        asked = await question.load(state, means.store)
+        asked = await question_store.load(state, means.store)
         planned = await self._planned(state, asked, held, items, document, spoken, session, agents)
         listed: JsonValue = [one.model_dump(mode="json", by_alias=True) for one in session]
         lately = state.get("session_memory") or await means.store.put(listed, number)
@@ -197,7 +199,7 @@ class PlanDelegations:
             return _Planned(Way.ONE_LOOK, models.DomainType.RESEARCH, (draft,))
         found = procedures.Found()
         if self._by_procedure:
-            found = await procedures.look_up(means.kb, means.task.scope, means.task, document)
+            found = await procedure_store.look_up(means.kb, means.task.scope, means.task, document)
         if found.own is not None:
             return _followed(found.own, agents, short)
         asked_before = state.get("asked_procedure")
@@ -253,7 +255,7 @@ class PlanDelegations:
         draft = teaching.draft(means.task.scope.client_id, pattern, steps, names)
         saved: dict[str, Any] = {}
         try:
-            lesson = procedures.Lesson(means.kb, means.task.scope, draft)
+            lesson = procedure_store.Lesson(means.kb, means.task.scope, draft)
             saved = await means.book.settle(f"r{state['round']}.plan_delegations", 1, lesson)
         except (kb_client.Unavailable, kb_client.Rejected) as error:
             outcome.recheck(error)
@@ -305,7 +307,7 @@ class PlanDelegations:
                 f"r{state['round']}.plan",
                 briefs.messages(asked, window),
                 plans.Answer,
-                lambda answer: plans.judged(prompt.restored(answer), asked.agents, rules),
+                lambda answer: plans.judged(prompt_escape.restored(answer), asked.agents, rules),
                 wire=plans.wire(asked.agents),
                 priority=means.urgency,
                 model=means.model,
@@ -332,7 +334,7 @@ class PlanDelegations:
             return []
         try:
             async with asyncio.timeout(_SESSION_SECONDS):
-                return await means.kb.memory.session(means.task.scope, limit=standing.SESSION_ENTRIES)
+                return await means.kb.memory.session(means.task.scope, limit=rules_loader.SESSION_ENTRIES)
         except (kb_client.Unavailable, kb_client.Rejected, TimeoutError) as error:
             outcome.recheck(error)
             _log.warning("planning without the session memory", reason=str(error))

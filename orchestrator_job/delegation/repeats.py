@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator_job import ledger, memory
-from orchestrator_job.delegation import orders, progress, talk
+from orchestrator_job import ledger_entries, memory, prompt_budget
+from orchestrator_job.delegation import orders, progress
 
 DIGEST = "same"
 """Where an intent has the digest of what is done."""
@@ -91,7 +91,7 @@ def again(order: orders.Order) -> bool:
     return any(order.text.names(one) for one in _AGAIN)
 
 
-def spent(task: memory.TaskMemory, answered: ledger.Answered) -> Collection[str] | None:
+def spent(task: memory.TaskMemory, answered: ledger_entries.Answered) -> Collection[str] | None:
     """The ids of messages and answers whose orders are used up; None: no round was answered, so that all orders count.
 
     A round that follows an answer begins with a message. Where it is not known which ones there were before, that is
@@ -114,7 +114,7 @@ def line(entry: Mapping[str, Any]) -> str:
     # What was begun and has no receipt yet is under way, or a process died in it.
     said = receipt.get("text", "done") if entry.get("state", "done") == "done" else "begun, and perhaps done"
     said = LEFT if receipt.get("skipped") else said
-    return talk.cut(f"{intent['tool']} {aims}: {said}", _SHOWN)
+    return prompt_budget.cut(f"{intent['tool']} {aims}: {said}", _SHOWN)
 
 
 def _within(step: str, delegation_id: str) -> bool:

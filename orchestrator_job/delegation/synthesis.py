@@ -36,13 +36,16 @@ from orchestrator_job import (
     outcome,
     pack,
     patience,
-    plan,
     prompt,
+    prompt_escape,
     question,
+    question_store,
+    rules_loader,
     standing,
+    step_tools,
     stuck,
 )
-from orchestrator_job.delegation import asking, briefs, claims, models, procedures, protocol, registry
+from orchestrator_job.delegation import asking, briefs, claims, models, procedure_store, procedures, protocol, registry
 from orchestrator_job.delegation.models import DelegationStatus
 from orchestrator_job.delegation.planning import Way
 from orchestrator_job.state import State
@@ -91,7 +94,7 @@ class Means:
     task: memory.TaskMemory
     kb: kb_client.Client
     store: artifacts.Artifacts
-    loader: standing.Loader
+    loader: rules_loader.Loader
     insistence: patience.Patience
     asks: asking.Asking
     model: str
@@ -163,7 +166,7 @@ class Synthesize:
             lesson = procedures.learned(means.task, document, await _plan(means.store, state), means.agents)
         else:
             return {}
-        return await procedures.written(means.store, state["round"], lesson)
+        return await procedure_store.written(means.store, state["round"], lesson)
 
     async def _read(
         self, merged: Merged, items: tuple[pack.Item, ...], held: standing.Standing
@@ -213,7 +216,7 @@ class Synthesize:
         self, query: str, held: standing.Standing, most: int, sources: Sequence[str] | None = None
     ) -> list[api.EvidenceItem]:
         means = self._means
-        if not held.provisions.permits_tool(plan.Tool.SEARCH):
+        if not held.provisions.permits_tool(step_tools.Tool.SEARCH):
             return []
         named = None if sources is None else list(sources)
         request = api.RetrieveRequest(scope=means.task.scope, query=query[:2000], max_results=most, sources=named)
@@ -232,7 +235,7 @@ class Synthesize:
     ) -> answer.Answer:
         means = self._means
         today, window = means.now().date(), means.num_ctx or NUM_CTX
-        asked, lacking = await question.load(state, means.store), (checked.unconfirmed, checked.unchecked)
+        asked, lacking = await question_store.load(state, means.store), (checked.unconfirmed, checked.unchecked)
         talk, shown = messages(asked, merged, checked.items, lacking, spoken, today, held, window)
         if talk is None:
             return plainly(merged, *lacking)
@@ -381,7 +384,7 @@ def _marked(text: str, unconfirmed: Sequence[str], unchecked: Sequence[str]) -> 
 def _finished(
     given: answer.Answer, merged: Merged, unconfirmed: Sequence[str], unchecked: Sequence[str]
 ) -> answer.Answer:
-    said = _marked(prompt.restore(given.answer), unconfirmed, unchecked)
+    said = _marked(prompt_escape.restore(given.answer), unconfirmed, unchecked)
     most = max((one.confidence for one in merged.usable), default=given.confidence)
     if claims.MARK in said:
         most = min(most, citations.UNCONFIRMED)
@@ -422,10 +425,10 @@ def messages(
     made += [f"changed: {each}" for each in merged.changed_files]
     for name, lines in (("made", made), ("missing", merged.missing), *zip(_LACKING, lacking, strict=True)):
         if lines:
-            parts.append("\n".join([f"<{name}>", *(prompt.defuse(line) for line in lines), f"</{name}>"]))
+            parts.append("\n".join([f"<{name}>", *(prompt_escape.defuse(line) for line in lines), f"</{name}>"]))
     used = sum(len(part.encode(errors="replace")) + 1 for part in (system, *parts)) + briefs.QUESTION_FRAME + 1
     room = (num_ctx - ANSWER_TOKENS) * _TOKEN_BYTES - used
-    said = excerpt.within(asked, max(excerpt.beside(room), question.SHORT), prompt.defuse)
+    said = excerpt.within(asked, max(excerpt.beside(room), question.SHORT), prompt_escape.defuse)
     room -= excerpt.size(said)
     if room < 0:
         return None, []
@@ -438,7 +441,7 @@ def _report(one: models.AgentOutput) -> str:
     status = str(one.structured_data.get("status") or ("1" if one.success else "0"))
     said = {"1": "done", "P": "done in part"}.get(status, "not done")
     head = f'<message agent="{one.agent_name}" state="{said}" confidence="{one.confidence:g}">'
-    return f"{head}\n{prompt.defuse(_neutral(one.result))}\n</message>"
+    return f"{head}\n{prompt_escape.defuse(_neutral(one.result))}\n</message>"
 
 
 @functools.cache

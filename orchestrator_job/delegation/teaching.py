@@ -16,8 +16,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import ConfigDict, Field, JsonValue
 
 from kb import api
-from orchestrator_job import answer, artifacts, memory, prompt, stuck
-from orchestrator_job.delegation import category, plans, procedures, registry
+from orchestrator_job import answer, artifacts, memory, prompt_escape, stuck
+from orchestrator_job.delegation import category, plans, procedures, registry, trigger_words
 from orchestrator_job.state import State
 from router.client import reading, schema
 
@@ -98,8 +98,8 @@ def missing(
     """
     known = list(every)
     if (name := named(task, text)) is not None:
-        words = procedures.Words(procedures.tokens(name))
-        return None if any(procedures.fits(one.trigger_pattern, words) for one in known) else name
+        words = trigger_words.Words(trigger_words.tokens(name))
+        return None if any(trigger_words.fits(one.trigger_pattern, words) for one in known) else name
     if not _TELLING & set(category.facets(task, text)):
         return None
     pattern = procedures.trigger(task, text)
@@ -107,7 +107,7 @@ def missing(
     if not of_kind or any((one.details or {}).get(DECLINED) for one in of_kind):
         return None
     of_task = procedures.words(task, text)
-    return None if any(procedures.fits(one.trigger_pattern, of_task) for one in known) else pattern
+    return None if any(trigger_words.fits(one.trigger_pattern, of_task) for one in known) else pattern
 
 
 def named(task: memory.TaskMemory, text: str) -> str | None:
@@ -120,7 +120,7 @@ def named(task: memory.TaskMemory, text: str) -> str | None:
                 # One blank between words first: an expression looks for the end of the name from each of them.
                 plain = " ".join((found["quoted"] or found["plain"])[:_NAME_READ].split())
                 name = plain if found["quoted"] else _NAME_ENDS.sub("", plain + " ").strip()
-                if procedures.tokens(name) and len(name) <= _NAME_CHARS:
+                if trigger_words.tokens(name) and len(name) <= _NAME_CHARS:
                     return name
     return None
 
@@ -159,7 +159,7 @@ def lines(text: str, agents: registry.Registry) -> list[Line]:
 def messages(steps: Sequence[Line], agents: Sequence[registry.Agent]) -> list[dict[str, str]]:
     """Asks for the agent of each step."""
     listed = "\n".join(f"{one.name}: {one.capability.description}" for one in agents)
-    said = prompt.defuse("\n".join(f"{number}. {one.action}" for number, one in enumerate(steps, 1)))
+    said = prompt_escape.defuse("\n".join(f"{number}. {one.action}" for number, one in enumerate(steps, 1)))
     return [
         {"role": "system", "content": f"{TAG}\n{_instructions()}"},
         {"role": "user", "content": f"Agents:\n{listed}\n<answer>\n{said}\n</answer>"},

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crds import scope
-from orchestrator_job import errors, language, ledger, patience, standing
+from orchestrator_job import errors, language, ledger, ledger_entries, patience, standing
 from orchestrator_job.delegation import acting, journal, progress, registry
 from orchestrator_job.delegation.tools import box, port
 
@@ -31,7 +31,7 @@ class Effect:
     """An effect that an earlier round began, as a `ledger.Effect`; `same` is it with what was called then. Without
     that it cannot be looked up. `why` says why it is not done again whatever a person decides."""
 
-    def __init__(self, intent: Mapping[str, Any], same: ledger.Effect | None, why: str = "") -> None:
+    def __init__(self, intent: Mapping[str, Any], same: ledger_entries.Effect | None, why: str = "") -> None:
         self._intent, self._same, self._why = intent, same, why
 
     @property
@@ -43,11 +43,11 @@ class Effect:
         """As it was announced."""
         return self._intent
 
-    async def find(self, key: str) -> ledger.Receipt | None:
+    async def find(self, key: str) -> ledger_entries.Receipt | None:
         """Raises what the effect raises."""
         return await self._same.find(key) if self._same is not None else None
 
-    async def perform(self, key: str) -> ledger.Receipt:
+    async def perform(self, key: str) -> ledger_entries.Receipt:
         """Raises MayHaveHappened where it is not done a second time: whether it was the first time is still unknown."""
         if self._same is None or self._why:
             raise errors.MayHaveHappened(f"{key} is not done again.", remedy=_gone(self._why))
@@ -55,7 +55,7 @@ class Effect:
             return await self._same.perform(key)
         except errors.NotBegun as error:
             raise errors.MayHaveHappened(
-                f"{key} is not done again.", remedy=f"{error.message} {ledger.CHECK}"
+                f"{key} is not done again.", remedy=f"{error.message} {ledger_entries.CHECK}"
             ) from error
 
 
@@ -149,7 +149,7 @@ class Unsettled:
             given = port.parse(tool, called["arguments"] if edited is None else edited)
             permitted = bool(registry.permitted([name], held.provisions))
             barred = "" if permitted else f"a rule forbids {name}"
-            why = acting.unknown(name, ledger.CHECK if permitted else _gone(barred))
+            why = acting.unknown(name, ledger_entries.CHECK if permitted else _gone(barred))
             if intent.get("definition", "") not in ("", acting.definition(tool)):
                 why = acting.redefined(why, name)
             request = acting.asking(tool, given, place, agent, why, unknown=True)

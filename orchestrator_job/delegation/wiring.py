@@ -9,7 +9,17 @@ from datetime import datetime
 from crds import pendingtask
 from crds.priority import Priority
 from kb import client as kb_client
-from orchestrator_job import artifacts, ending, fence, ledger, memory, mongo, patience, standing, telemetry
+from orchestrator_job import (
+    artifacts,
+    ending,
+    fence,
+    ledger,
+    memory,
+    mongo,
+    patience,
+    rules_loader,
+    telemetry,
+)
 from orchestrator_job.delegation import (
     asking,
     budget,
@@ -41,7 +51,7 @@ class Parts:
     guard: fence.Fence
     store: artifacts.Artifacts
     book: ledger.Ledger
-    loader: standing.Loader
+    loader: rules_loader.Loader
     kb: kb_client.Client
     router: router_client.Client
     insistence: patience.Patience

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 from pydantic.alias_generators import to_camel
 
 from contracts.rules import enforce_lines
-from orchestrator_job import excerpt, pack, prompt, standing
+from orchestrator_job import excerpt, pack, prompt, prompt_escape, standing
 from orchestrator_job.delegation import briefs, plans, registry
 from orchestrator_job.legacy import paths
 from router.client import reading
@@ -147,10 +147,12 @@ def messages(
     system = f"[prompt:job.{name}/v1]\n{_instructions(name)}{prompt.about(held)}{prompt.rules(held)}"
     listing = "\n".join(f"{one.name}: {one.capability.description}" for one in agents)
     parts = [f"Today: {today.isoformat()}", f"Agents:\n{listing}" if listing else "", prompt.background(held).rstrip()]
-    parts += [f'<document source="{key}">\n{prompt.defuse(text)}\n</document>' for key, text in blocks.items() if text]
+    parts += [
+        f'<document source="{key}">\n{prompt_escape.defuse(text)}\n</document>' for key, text in blocks.items() if text
+    ]
     used = sum(len(part.encode(errors="replace")) + 1 for part in (system, *parts)) + briefs.QUESTION_FRAME + 1
     room = (num_ctx - briefs.ANSWER_TOKENS) * _TOKEN_BYTES - used
-    question = excerpt.within(asked, excerpt.beside(room), prompt.defuse)
+    question = excerpt.within(asked, excerpt.beside(room), prompt_escape.defuse)
     room -= excerpt.size(question)
     if room < _LEAST:
         raise reading.Unusable("The rules and what was done leave no room in the planner's window.")

@@ -15,7 +15,16 @@ import structlog
 
 from contracts.rules import enforce_lines
 from crds import priority
-from orchestrator_job import artifacts, errors, excerpt, memory, pack, prompt, question, standing
+from orchestrator_job import (
+    artifacts,
+    errors,
+    excerpt,
+    memory,
+    pack,
+    prompt_escape,
+    question_store,
+    rules_loader,
+)
 from orchestrator_job.context import entries, retention, summarizer
 from orchestrator_job.context.retention import Level
 from orchestrator_job.delegation import asking, briefs, category, models, plans, progress, registry
@@ -49,7 +58,7 @@ class Means:
 
     task: memory.TaskMemory
     store: artifacts.Artifacts
-    loader: standing.Loader
+    loader: rules_loader.Loader
     asks: asking.Asking
     agents: registry.Registry
     context: entries.Context
@@ -86,7 +95,7 @@ class _Asking:
         means = self._means
         held = await means.loader.of(state)
         items = pack.load(await means.store.get(state["pack"]))
-        asked = await question.load(state, means.store)
+        asked = await question_store.load(state, means.store)
 
         def messages(few: bool) -> list[dict[str, str]]:
             # The last try is about what is nearest to the task alone.
@@ -107,7 +116,7 @@ class _Asking:
                 f"r{state['round']}.{name}",
                 messages(few=False),
                 shape,
-                lambda answer: judge(prompt.restored(answer), held.provisions),
+                lambda answer: judge(prompt_escape.restored(answer), held.provisions),
                 wire=plans.wire(agents) if agents else schema.wire(shape),
                 priority=means.urgency,
                 model=means.model,
@@ -212,7 +221,7 @@ class PlanSteps(_Asking):
             drafts = _single(state["question"], state.get("action", ""), specialists=means.specialists)
         before = await self._plan(state)
         items = pack.load(await means.store.get(state["pack"]))
-        asked = await question.load(state, means.store)
+        asked = await question_store.load(state, means.store)
         made = plans.plan(
             [one.model_copy(update={"depends_on": ()}) for one in drafts],
             models.DomainType.CODE if state.get("action") == category.Action.CODE else models.DomainType.RESEARCH,

@@ -8,7 +8,7 @@ repeatable effects, the entries of the context. Only `consent` ends a run for a 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from crds import exit_reasons
 from orchestrator_job import account, artifacts
@@ -18,10 +18,7 @@ from orchestrator_job.delegation import execution, models, progress
 from orchestrator_job.delegation.models import DelegationStatus
 from orchestrator_job.legacy import goals, paths
 from orchestrator_job.legacy.planning import Means
-from orchestrator_job.state import State
-
-if TYPE_CHECKING:
-    from orchestrator_job import graph
+from orchestrator_job.state import Node, State
 
 _ACTION_CHARS = 500
 
@@ -128,7 +125,7 @@ class Evaluate:
 class Answer:
     """What the node `respond` does after steps: one answer from what they handed back."""
 
-    def __init__(self, means: Means, synthesize: graph.Node) -> None:
+    def __init__(self, means: Means, synthesize: Node) -> None:
         self._means = means
         self._synthesize = synthesize
 

@@ -6,19 +6,17 @@ A question that gets its answer starts without agents, tools and prompts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from crds.priority import Priority
+from orchestrator_job import prompt_budget
 from orchestrator_job.context import entries, summarizer
-from orchestrator_job.delegation import execution, registry, talk
+from orchestrator_job.delegation import execution, registry
 from orchestrator_job.delegation import wiring as delegation
 from orchestrator_job.legacy import paths, planning, steps
-
-if TYPE_CHECKING:
-    from orchestrator_job import graph
+from orchestrator_job.state import Node
 
 
-def nodes(parts: delegation.Parts, beside: Priority, opener: execution.Opener) -> Mapping[str, graph.Node]:
+def nodes(parts: delegation.Parts, beside: Priority, opener: execution.Opener) -> Mapping[str, Node]:
     """By their names; `beside` is the priority of a planner that is not the run's own model."""
     settings = parts.settings
     light = bool(settings.planner_model)
@@ -26,7 +24,7 @@ def nodes(parts: delegation.Parts, beside: Priority, opener: execution.Opener) -
     urgency = beside if light else settings.priority
     num_ctx = settings.planner_num_ctx if light else settings.num_ctx
     context = entries.Context(parts.database, parts.guard, parts.book, parts.task, parts.now)
-    room = talk.room(settings.num_ctx or delegation.WINDOW)
+    room = prompt_budget.room(settings.num_ctx or delegation.WINDOW)
     means = planning.Means(
         task=parts.task,
         store=parts.store,
@@ -39,7 +37,7 @@ def nodes(parts: delegation.Parts, beside: Priority, opener: execution.Opener) -
         urgency=urgency,
         num_ctx=num_ctx,
         specialists=settings.use_specialist_agents,
-        room=talk.room(num_ctx or planning.NUM_CTX),
+        room=prompt_budget.room(num_ctx or planning.NUM_CTX),
         now=parts.now,
     )
     return {

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from crds import pendingtask, scope
-from orchestrator_job import errors, fence, ledger, mongo, patience, results
+from orchestrator_job import errors, fence, ledger, ledger_entries, mongo, patience, results
 from tests.orchestrator_job import job
 
 pytestmark = pytest.mark.services
@@ -30,10 +30,10 @@ class Letter:
     def intent(self) -> Mapping[str, Any]:
         return {"to": "ann"}
 
-    async def find(self, key: str) -> ledger.Receipt | None:
+    async def find(self, key: str) -> ledger_entries.Receipt | None:
         return {"found": key} if key in self.known else None
 
-    async def perform(self, key: str) -> ledger.Receipt:
+    async def perform(self, key: str) -> ledger_entries.Receipt:
         self.sent.append(key)
         if self.dies:
             raise ConnectionError("the process dies here")

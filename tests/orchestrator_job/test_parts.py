@@ -24,6 +24,7 @@ from orchestrator_job import (
     pack,
     patience,
     prompt,
+    prompt_escape,
     rounds,
     settings,
     state,
@@ -47,7 +48,7 @@ def test_no_text_leaves_its_block(content: str, source: str, question: str) -> N
     assert squeezed.count("<question") == squeezed.count("</question") == 1
     assert "[prompt:" not in squeezed
     if "&lt;" not in content and "&#91;" not in content:
-        assert prompt.restore(prompt.defuse(content)) == content
+        assert prompt_escape.restore(prompt_escape.defuse(content)) == content
 
 
 def test_the_prompt_carries_tag_date_and_order() -> None:

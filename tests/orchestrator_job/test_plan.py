@@ -172,7 +172,7 @@ def test_no_text_leaves_its_block(content: str, source: str, question: str, proj
     context = planning.Context(ruled(), (item,), project)
     for user in (
         planning.messages(question, context, TODAY, ("search",), earlier)[1]["content"],
-        prompt.messages(question, [item], TODAY, ruled(), earlier)[1]["content"],
+        prompt.messages(question, [item], TODAY, ruled(), plan.block(earlier))[1]["content"],
     ):
         squeezed = "".join(user.lower().split())
         for block, count in (("evidence", 1), ("question", 1), ("plan", 1), ("step", 3)):

@@ -8,7 +8,7 @@ import pytest
 
 from crds import scope
 from kb import api
-from orchestrator_job import errors, prompt, standing
+from orchestrator_job import errors, prompt, rules_loader, standing
 from tests.orchestrator_job import job, knowledge
 from tests.orchestrator_job.desk import Desk
 
@@ -88,9 +88,9 @@ def entry(summary: str, *, source: str = "chat", task_id: str = "other") -> api.
 
 def test_the_session_has_whole_lines_the_latest_first() -> None:
     entries = [entry("New\nline."), entry("x" * 200), entry("Old.")]
-    assert standing.lately(entries, 2000).splitlines()[0] == "- 2026-02-28 09:30 chat: New line."
-    assert standing.lately(entries, 100) == "- 2026-02-28 09:30 chat: New line."
-    assert standing.lately([], 100) == ""
+    assert rules_loader.lately(entries, 2000).splitlines()[0] == "- 2026-02-28 09:30 chat: New line."
+    assert rules_loader.lately(entries, 100) == "- 2026-02-28 09:30 chat: New line."
+    assert rules_loader.lately([], 100) == ""
 
 
 def test_a_rule_keeps_a_kind_out_of_the_context() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from clients import toolservers
 from crds import errors
 from orchestrator_job.delegation.tools import port
 
@@ -42,8 +39,3 @@ def spoken(error: errors.JervisError) -> str:
     """The message as a sentence, then the remedy where there is one."""
     remedy = getattr(error, "remedy", None)
     return f"{error.message.rstrip('.')}. {remedy}" if remedy else error.message
-
-
-def allowed(patterns: Iterable[str], value: str) -> bool:
-    """Whether one of the patterns, in which `*` stands for any text, is the value; none allow all."""
-    return toolservers.allowed(patterns, value)

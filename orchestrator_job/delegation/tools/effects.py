@@ -15,12 +15,13 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 
+from clients import toolservers
 from contracts.rules import enforce_lines
 from crds import scope, values
 from kb import client as kb_client
-from orchestrator_job import ledger, outcome
+from orchestrator_job import ledger_entries, outcome
 from orchestrator_job.delegation import repeats
-from orchestrator_job.delegation.tools import bounds, outside, port, settings
+from orchestrator_job.delegation.tools import outside, port, settings
 from sources import client as sources_client
 
 MOST_RECIPIENTS = 50
@@ -158,7 +159,7 @@ class AtConnection:
         text = getattr(given, "text", None)
         return "\n".join(lines if text is None else [*lines, "", text])
 
-    def effect(self, given: Any, place: port.Place) -> ledger.Effect:
+    def effect(self, given: Any, place: port.Place) -> ledger_entries.Effect:
         """Not begun. Raises `port.Misused` as `aims` does."""
         aims, connection = self.aims(given), self.connection(given)
 
@@ -180,7 +181,7 @@ class AtConnection:
         return f"Done: {self.asks}. " + ", ".join(f"{name} {value}" for name, value in sorted(result.items()))
 
     def _within(self, patterns: Sequence[str], value: str, what: str) -> str:
-        if not bounds.allowed(patterns, value):
+        if not toolservers.allowed(patterns, value):
             raise port.Misused(f"{self.name}: {what} {value!r} is not among those that the settings allow")
         return value
 
@@ -241,7 +242,7 @@ def to(allowed: settings.Settings, name: str, given: Any) -> dict[str, str]:
     found = {}
     for field in ("to", "cc", "bcc"):
         for number, address in enumerate(getattr(given, field, ())):
-            if not bounds.allowed(allowed.mail_recipients, address):
+            if not toolservers.allowed(allowed.mail_recipients, address):
                 raise port.Misused(f"{name}: recipient {address!r} is not among those that the settings allow")
             found[f"{field}.{number}"] = address
     return found

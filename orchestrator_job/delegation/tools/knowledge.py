@@ -16,8 +16,8 @@ from contracts.rules import enforce_lines
 from crds import approvals, priority, scope
 from kb import api
 from kb import client as kb_client
-from orchestrator_job import ledger, outcome
-from orchestrator_job.delegation import models, procedures
+from orchestrator_job import ledger_entries, outcome
+from orchestrator_job.delegation import models, trigger_words
 from orchestrator_job.delegation.tools import bounds, outside, port
 from orchestrator_job.delegation.tools.effects import Line
 
@@ -269,11 +269,11 @@ class _Stored:
         """What is stored, without its text."""
         return self._intent
 
-    async def find(self, key: str) -> ledger.Receipt | None:
+    async def find(self, key: str) -> ledger_entries.Receipt | None:
         """Not asked: it is repeated."""
         return None
 
-    async def perform(self, key: str) -> ledger.Receipt:
+    async def perform(self, key: str) -> ledger_entries.Receipt:
         """Raises `kb_client.Unavailable`."""
         try:
             return dict(await self._store())
@@ -306,7 +306,7 @@ class Store:
         """All of it."""
         return f"Remember ({given.category.heading}) about {given.subject}:\n\n{given.content}"
 
-    def effect(self, given: StoreKnowledge, place: port.Place) -> ledger.Effect:
+    def effect(self, given: StoreKnowledge, place: port.Place) -> ledger_entries.Effect:
         """Said again it is the same document."""
 
         async def store() -> Mapping[str, Any]:
@@ -332,8 +332,8 @@ class Procedures(_Reading):
         if viewer.is_global:
             return port.Result("There are no procedures here: they are those of a client.", {"found": 0})
         every = await self._means.kb.memory.procedures(viewer.client_id, limit=_MOST_PROCEDURES, viewer=viewer)
-        wanted = procedures.tokens(given.about)
-        kept = [one for one in every if not wanted or procedures.shares(one.trigger_pattern, wanted)]
+        wanted = trigger_words.tokens(given.about)
+        kept = [one for one in every if not wanted or trigger_words.shares(one.trigger_pattern, wanted)]
         if not kept:
             return port.Result("There is no such procedure.", {"found": 0})
         shown = [_procedure(one) for one in kept[:_SHOWN_PROCEDURES]]
@@ -362,7 +362,7 @@ class Procedure:
         steps = [f"{number}. {_step(one)}" for number, one in enumerate(given.steps, 1)]
         return "\n".join([f"Tasks like {given.trigger_pattern!r} are done so from now on:", *steps])
 
-    def effect(self, given: ProposeProcedure, place: port.Place) -> ledger.Effect:
+    def effect(self, given: ProposeProcedure, place: port.Place) -> ledger_entries.Effect:
         """Of the same client and pattern it is replaced by itself."""
 
         async def store() -> Mapping[str, Any]:
@@ -400,7 +400,7 @@ class Rule:
         about = f"\n({given.description})" if given.description else ""
         return f"From now on this holds as rule {api.LEARNED}{given.key} ({given.type}):{about}\n\n{given.content}"
 
-    def effect(self, given: ProposeRule, place: port.Place) -> ledger.Effect:
+    def effect(self, given: ProposeRule, place: port.Place) -> ledger_entries.Effect:
         """The same rule again makes no new version."""
 
         async def store() -> Mapping[str, Any]:

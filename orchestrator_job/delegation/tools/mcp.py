@@ -16,7 +16,7 @@ from pydantic import ConfigDict
 from clients import toolservers
 from crds import scope, tools
 from orchestrator_job import errors as job_errors
-from orchestrator_job import ledger
+from orchestrator_job import ledger_entries
 from orchestrator_job.delegation.tools import bounds, port
 
 
@@ -86,7 +86,7 @@ class ActingTool(_Tool):
         call = f"Call {self._offered.name} of the server {server.name} ({server.url})"
         return f"{call}, which says of it: {self.description}\nWith\n{sent}"
 
-    def effect(self, given: Any, place: port.Place) -> ledger.Effect:
+    def effect(self, given: Any, place: port.Place) -> ledger_entries.Effect:
         """Not begun."""
         return _Effect(self, given)
 
@@ -103,11 +103,11 @@ class _Effect:
         """The tool, as it is defined now."""
         return {"tool": self._tool.name, "definition": self._tool.definition}
 
-    async def find(self, key: str) -> ledger.Receipt | None:
+    async def find(self, key: str) -> ledger_entries.Receipt | None:
         """The protocol has no question for it."""
         return None
 
-    async def perform(self, key: str) -> ledger.Receipt:
+    async def perform(self, key: str) -> ledger_entries.Receipt:
         """Raises `toolservers.Away`, after which it may have happened, and NotBegun."""
         result = await self._tool._call(self._given)
         return {"text": result.text, "failed": result.failed}

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crds import errors
-from orchestrator_job import fence, ledger, mongo, outcome
+from orchestrator_job import fence, ledger_entries, mongo, outcome
 from orchestrator_job.delegation import repeats
 from orchestrator_job.delegation.tools import bounds, port
 from sources import client as sources_client
@@ -90,7 +90,7 @@ class Effect:
         aims = dict(self._aims)
         return {"tool": self._tool, "connection": self._connection, "aims": aims, repeats.DIGEST: self._digest}
 
-    async def find(self, key: str) -> ledger.Receipt | None:
+    async def find(self, key: str) -> ledger_entries.Receipt | None:
         """By asking the sources process. Raises `client.Unavailable` while it is being done."""
         _, last = await self._last(key)
         self.repeatable = last is None or last.state is not sources_client.State.UNKNOWN
@@ -98,7 +98,7 @@ class Effect:
             raise sources_client.Unavailable(f"{self._tool} is being done")
         return self._receipt(last) if last is not None and last.state is sources_client.State.DONE else None
 
-    async def perform(self, key: str) -> ledger.Receipt:
+    async def perform(self, key: str) -> ledger_entries.Receipt:
         """The receipt; one with `failed` where nothing happened, and asking again as it is cannot help. Raises
         `client.Unavailable` and `Unsure`, both to be asked again."""
         number, last = await self._last(key)
@@ -133,10 +133,10 @@ class Effect:
                 return number, found
         return _MOST_TRIES, last
 
-    def _receipt(self, done: sources_client.Outcome) -> ledger.Receipt:
+    def _receipt(self, done: sources_client.Outcome) -> ledger_entries.Receipt:
         return {"text": self._said(done.result), "result": dict(done.result), "key": done.key}
 
 
-def refused(error: errors.Permanent) -> ledger.Receipt:
+def refused(error: errors.Permanent) -> ledger_entries.Receipt:
     """The receipt of an effect that did not happen."""
     return {"text": f"It was not done: {bounds.spoken(error)}", "failed": True}

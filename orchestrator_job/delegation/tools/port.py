@@ -1,4 +1,4 @@
-"""What a tool of an agent is: a name, the schema of its arguments, a tier that code decides, and what it does.
+"""What a tool of an agent is: a name, the schema of its arguments, a tier that code decides, and what it does. Pure.
 
 Two kinds. A `Reading` answers from what is there, or changes the run's own workspace and drafts: it may be repeated,
 and its answer is kept in the journal, so that a resumed run does not ask twice. An `Acting` changes something outside:
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
 from crds import errors, scope
-from orchestrator_job import ledger
+from orchestrator_job import ledger_entries
 from router.client import schema
 
 DISPENSABLE_SECONDS = 30.0
@@ -183,7 +183,7 @@ class Acting(Tool, Protocol):
         """Exactly what will be done, for the person who decides: the text of the mail, the diff of the push."""
         ...
 
-    def effect(self, given: Any, place: Place) -> ledger.Effect:
+    def effect(self, given: Any, place: Place) -> ledger_entries.Effect:
         """The effect, not begun. Its receipt has `text` for the model."""
         ...
 

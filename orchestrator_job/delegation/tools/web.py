@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from clients import toolservers
 from contracts.rules import enforce_lines
 from kb import api
 from kb import client as kb_client
@@ -82,4 +83,4 @@ class Fetch:
             host = urlsplit(url).hostname
         except ValueError:
             return False
-        return bool(host and self._hosts) and bounds.allowed(self._hosts, enforce_lines.hostname(host or ""))
+        return bool(host and self._hosts) and toolservers.allowed(self._hosts, enforce_lines.hostname(host or ""))

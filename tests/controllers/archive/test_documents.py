@@ -13,8 +13,7 @@ from contracts.api import sandbox
 from controllers.archive import finished, mongo, openapi, query, record, wire
 from controllers.memory import mongo as memory
 from crds.phases import Phase
-from orchestrator_job import artifacts, checkpoints, fence, ledger, outcome
-from orchestrator_job import memory as read
+from orchestrator_job import artifacts, checkpoints, fence, ledger, memory_reader, outcome
 from orchestrator_job.delegation import journal
 from orchestrator_job.delegation.tools import checkout, outside
 from tests.controllers.archive.build import NOW, UID, raw
@@ -160,7 +159,7 @@ def test_every_collection_of_a_run_is_swept_and_the_notices_and_effects() -> Non
         ledger.COLLECTION,
         fence.COLLECTION,
         outcome.RESULTS,
-        read.COLLECTION,
+        memory_reader.COLLECTION,
         journal.COLLECTION,
         checkout.COLLECTION,
         outside.COLLECTION,

@@ -10,8 +10,8 @@ import httpx
 
 from crds import priority
 from kb import client as kb_client
-from orchestrator_job import memory, pack, patience, question, standing, state
-from orchestrator_job.delegation import budget, models, planning, procedures, progress, synthesis
+from orchestrator_job import memory, pack, patience, question, question_store, rules_loader, state
+from orchestrator_job.delegation import budget, models, planning, procedure_store, progress, synthesis
 from router import client as router_client
 from tests import waiting
 from tests.fakes.ollama import process
@@ -35,7 +35,7 @@ class Round:
         flags: Mapping[str, bool] = FLAGS,
     ) -> None:
         self.bench = bench
-        loader = standing.Loader(kb, bench.task.scope, bench.store, patience.Patience(0.3), context_chars=24_000)
+        loader = rules_loader.Loader(kb, bench.task.scope, bench.store, patience.Patience(0.3), context_chars=24_000)
         self.loader = loader
         means = planning.Means(
             task=bench.task,
@@ -51,7 +51,7 @@ class Round:
             num_ctx=num_ctx,
             now=lambda: workbench.NOW,
         )
-        self.learning = procedures.Learning(kb, bench.task.scope, bench.store, bench.book)
+        self.learning = procedure_store.Learning(kb, bench.task.scope, bench.store, bench.book)
         self.plan = planning.PlanDelegations(means, **flags)
         self.synthesize = synthesis.Synthesize(
             synthesis.Means(
@@ -83,7 +83,7 @@ class Round:
         return {
             "round": 1,
             "document": await store.put(document, 1),
-            **await question.keep(question.ask(task, document), store, 1),
+            **await question_store.keep(question.ask(task, document), store, 1),
             "query": question.query(task, document),
             "pack": await store.put(pack.dump(numbered), 1),
             "standing": await self.loader.load(1),

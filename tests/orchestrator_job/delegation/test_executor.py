@@ -8,7 +8,7 @@ import math
 import pytest
 
 from orchestrator_job import errors, standing
-from orchestrator_job.delegation import budget, executor, made, models, talk
+from orchestrator_job.delegation import asking, budget, executor, made, models, talk
 from orchestrator_job.delegation.tools import port
 from router import client as router_client
 from tests.fakes.ollama import process
@@ -333,9 +333,9 @@ async def test_an_escalation_hands_the_first_report_on_whole(benches: Benches) -
 
 def test_thoughts_go_back_with_the_calls_that_they_led_to_and_nowhere_else() -> None:
     reply = router_client.Reply("", calls=(router_client.ToolCall("find", {"q": "a"}),), thinking="hm")
-    kept = made.Reply(**made.dumped(reply))
+    kept = made.Reply(**asking.dumped(reply))
     assert talk.called(kept.text, kept.calls, kept.thinking)["thinking"] == "hm"
-    assert "thinking" not in made.dumped(dataclasses.replace(reply, calls=()))
+    assert "thinking" not in asking.dumped(dataclasses.replace(reply, calls=()))
     assert "thinking" not in talk.called("It is done.", (), "hm")
 
 

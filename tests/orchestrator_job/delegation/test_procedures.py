@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from crds import pendingtask
 from kb import api
-from orchestrator_job.delegation import procedures, registry
+from orchestrator_job.delegation import procedures, registry, trigger_words
 from tests.conftest import ROOT
 from tests.orchestrator_job.delegation import workbench
 
@@ -53,7 +53,7 @@ def procedure(trigger: str, *steps: dict[str, Any], **fields: Any) -> api.Proced
     ],
 )
 def test_a_trigger_fits_if_the_task_has_all_its_words(trigger: str, task: Any, text: str, expected: bool) -> None:
-    assert procedures.fits(trigger, procedures.words(task, text)) is expected
+    assert trigger_words.fits(trigger, procedures.words(task, text)) is expected
 
 
 @given(
@@ -66,7 +66,7 @@ def test_a_word_is_found_in_any_of_its_forms(wanted: str, found: list[str]) -> N
         common = max(size for size in range(len(short) + 1) if short[:size] == long[:size])
         return short == long or (long == f"{short}s" if len(short) < 4 else common >= max(4, len(short) - 3))
 
-    assert procedures.Words(found).has(wanted) == any(map(same, found))
+    assert trigger_words.Words(found).has(wanted) == any(map(same, found))
 
 
 def test_a_step_has_what_the_user_defined_whole_and_the_ends_of_a_long_question() -> None:

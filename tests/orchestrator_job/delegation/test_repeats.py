@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator_job import ledger
+from orchestrator_job import ledger_entries
 from orchestrator_job.delegation import orders, repeats
 from tests.orchestrator_job import job
 from tests.orchestrator_job.delegation import workbench
@@ -248,13 +248,13 @@ async def test_orders_count_until_a_round_is_answered_and_what_rounds_before_it_
 @pytest.mark.parametrize(
     ("answered", "used"),
     [
-        (ledger.Answered(), None),
-        (ledger.Answered(2, frozenset({"m1"})), {"m1"}),
+        (ledger_entries.Answered(), None),
+        (ledger_entries.Answered(2, frozenset({"m1"})), {"m1"}),
         # Of an older program: only the last message is certainly new.
-        (ledger.Answered(2), {"m1", "m2", "r1-q1"}),
+        (ledger_entries.Answered(2), {"m1", "m2", "r1-q1"}),
     ],
 )
-def test_whose_orders_are_used_up(answered: ledger.Answered, used: set[str] | None) -> None:
+def test_whose_orders_are_used_up(answered: ledger_entries.Answered, used: set[str] | None) -> None:
     sent = [{"id": f"m{number}", "text": "Send it."} for number in (1, 2, 3)]
     given = workbench.task("u", messages=sent, answers=[{"id": "r1-q1", "text": "Friday."}])
     found = repeats.spent(given, answered)

@@ -17,7 +17,7 @@ from contracts import otel_spans
 from crds import errors as base
 from crds import pendingtask, scope
 from crds.priority import Priority
-from orchestrator_job import artifacts, fence, ledger, memory, mongo, patience, standing, telemetry
+from orchestrator_job import artifacts, fence, ledger, ledger_entries, memory, mongo, patience, standing, telemetry
 from orchestrator_job.delegation import asking, budget, executor, journal, metrics, models, provenance, registry
 from orchestrator_job.delegation.tools import port
 from router import client as router_client
@@ -174,7 +174,7 @@ class Delivery:
         """For the ledger."""
         return {"to": self._letter.to}
 
-    async def find(self, key: str) -> ledger.Receipt | None:
+    async def find(self, key: str) -> ledger_entries.Receipt | None:
         """By asking the target."""
         try:
             async with httpx.AsyncClient(trust_env=False) as http:
@@ -183,7 +183,7 @@ class Delivery:
             raise Away(f"The target did not answer: {error!r}.") from error
         return {"text": "Sent."} if found.status_code == 200 else None
 
-    async def perform(self, key: str) -> ledger.Receipt:
+    async def perform(self, key: str) -> ledger_entries.Receipt:
         """Send it."""
         try:
             async with httpx.AsyncClient(trust_env=False) as http:
@@ -216,7 +216,7 @@ class Deliver:
         """The mail."""
         return f"To: {given.to}\n\n{given.text}"
 
-    def effect(self, given: Letter, place: port.Place) -> ledger.Effect:
+    def effect(self, given: Letter, place: port.Place) -> ledger_entries.Effect:
         """The request."""
         return Delivery(self.url, given, self._repeatable)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator_job.delegation import talk
+from orchestrator_job import prompt_budget
 from orchestrator_job.delegation import wiring as delegation
 from tests import waiting
 from tests.orchestrator_job import job, recording
@@ -340,7 +340,7 @@ async def test_the_next_round_knows_what_the_one_before_came_to(worked: Desk) ->
 async def test_long_results_are_summarized_for_later_goals_and_stay_whole(worked: Desk) -> None:
     long = "\n\n".join(f"Finding {n}: {'the disk of vega is slow; ' * 20}ok" for n in range(40))
     # The agent of the next goal opens what it sees a summary of, part by part, and one that does not exist.
-    size = talk.room(delegation.WINDOW) - 200
+    size = prompt_budget.room(delegation.WINDOW) - 200
     starts = range(0, len(long), size)
     reads = [
         *(calls(("read_step", {"step": "r1.g1", "start": start})) for start in starts),

@@ -10,7 +10,7 @@ import pytest
 from contracts.tokens import runtoken
 from crds import exit_reasons, pendingtask
 from kb import client as kb_client
-from orchestrator_job import errors, fence, ledger, mongo, outcome, patience
+from orchestrator_job import errors, fence, ledger, ledger_entries, mongo, outcome, patience
 from orchestrator_job.delegation.tools import knowledge, outside, port
 from sources import client as sources_client
 from tests.controllers.notices import smtp
@@ -34,7 +34,7 @@ class Run:
         self.decisions: list[pendingtask.Decided] = []
         self._book: ledger.Ledger
 
-    async def does(self, name: str, given: dict[str, Any], ordinal: int = 1, **settings: Any) -> ledger.Receipt:
+    async def does(self, name: str, given: dict[str, Any], ordinal: int = 1, **settings: Any) -> ledger_entries.Receipt:
         """Have the call settled by another process of the run."""
         tools, guard = await self.made.box(**settings)
         tool = parts.acting(tools, name)

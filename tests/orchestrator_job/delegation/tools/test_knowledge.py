@@ -7,7 +7,7 @@ import pytest
 from crds import errors
 from kb import api
 from kb import client as kb_client
-from orchestrator_job import ledger
+from orchestrator_job import ledger_entries
 from orchestrator_job.delegation.tools import bounds, knowledge, port
 from tests.kb import world
 from tests.kb.ingest import trees
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.services
 URN = "email::<m1@acme.com>"
 
 
-async def settled(made: parts.Parts, tool: port.Acting, **given: object) -> ledger.Receipt:
+async def settled(made: parts.Parts, tool: port.Acting, **given: object) -> ledger_entries.Receipt:
     parsed = port.parse(tool, given)
     effect = tool.effect(parsed, parts.place())
     return await effect.perform(f"{made.uid}/r1.d1/1")
