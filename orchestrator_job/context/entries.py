@@ -20,9 +20,10 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from contracts import mongo_collections
-from orchestrator_job import fence, ledger, ledger_entries, memory, mongo
 from orchestrator_job.context import retention
 from orchestrator_job.context.retention import Level
+from orchestrator_job.effects import ledger, ledger_entries
+from orchestrator_job.store import fence, mongo, task_memory
 
 COLLECTION = mongo_collections.CONTEXT
 
@@ -52,7 +53,7 @@ class Context:
         database: mongo.Database,
         guard: fence.Fence,
         book: ledger.Ledger,
-        task: memory.TaskMemory,
+        task: task_memory.TaskMemory,
         now: Callable[[], datetime],
     ) -> None:
         self._database = database

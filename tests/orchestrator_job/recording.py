@@ -3,7 +3,7 @@
 A change of the state's meaning (or of LangGraph) must either read what is in `corpus/` or refuse it with a reason. To
 keep the present form under a new name, with the data services up:
 
-    JERVIS_RECORD=schema-2 pytest tests/orchestrator_job/test_corpus.py -k present
+    JERVIS_RECORD=schema-2 pytest tests/orchestrator_job/run/test_corpus.py -k present
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from crds import access as accesses
 from kb import errors, metrics
 from kb.files import inspection, sniff
-from orchestrator_job import prompt_escape
+from orchestrator_job.model import prompt_escape
 from router import client as router_client
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
