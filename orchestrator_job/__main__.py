@@ -3,7 +3,7 @@
 Exit status: 0 finished (answered, or asks the user), 42 drained (to be resumed), 1 failed. A termination message is
 written in every case. The signal handlers are installed before slow imports, hence the imports inside functions.
 
-A pod of the warm pool imports everything first and then waits for its task (`warmth`).
+A pod of the warm pool imports everything first and then waits for its task (`run.warm_start`).
 """
 
 from __future__ import annotations

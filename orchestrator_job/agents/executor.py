@@ -2,7 +2,7 @@
 
 The loop is resumed exactly. Each reply and each result is in the journal before the next step is taken; a resumed loop
 goes through them again without asking a model or a tool, and continues where it was. Whether a call is carried out is
-decided in `acting`, by code.
+decided in `tool_calls`, by code.
 
 However it ends, it hands back what it has: a budget that is used up, or an agent that repeats itself, gives a report
 without success, with what was found and what is missing.

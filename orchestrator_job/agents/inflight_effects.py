@@ -32,8 +32,8 @@ def _gone(why: str) -> str:
 
 
 class Effect:
-    """An effect that an earlier round began, as a `ledger.Effect`; `same` is it with what was called then. Without
-    that it cannot be looked up. `why` says why it is not done again whatever a person decides."""
+    """An effect that an earlier round began, as a `ledger_entries.Effect`; `same` is it with what was called then.
+    Without that it cannot be looked up. `why` says why it is not done again whatever a person decides."""
 
     def __init__(self, intent: Mapping[str, Any], same: ledger_entries.Effect | None, why: str = "") -> None:
         self._intent, self._same, self._why = intent, same, why

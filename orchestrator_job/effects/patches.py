@@ -1,6 +1,6 @@
 """What a task changed in its workspaces, as its result hands it back: as a pushed branch, or as a patch.
 
-A workspace keeps its patch with each change (`delegation.tools.checkout`), so this needs neither Git nor the clone. A
+A workspace keeps its patch with each change (`effects.tools.checkout`), so this needs neither Git nor the clone. A
 patch is stored as an artifact; `git apply` takes it in a clone at the commit that it names. Of a larger one than `MOST`
 the artifact says so, and has the list of the files.
 """

@@ -1,6 +1,6 @@
 """The nodes of the legacy graph that work: a step, what becomes of it, and the answer.
 
-Steps are delegations of `delegation.execution`, one at a time: their loops, their tools, the journal and the ledger are
+Steps are delegations of `agents.execution`, one at a time: their loops, their tools, the journal and the ledger are
 those of the delegation graph, and without `use_specialist_agents` the LegacyAgent has them all. `Evaluate` settles
 repeatable effects, the entries of the context. Only `consent` ends a run for a person.
 """

@@ -1,7 +1,7 @@
 """What a model says of a design, of goals and of a goal's steps: prompts, and what is read out of the answers. Pure.
 
 Goals are in the order in which they are worked on: one depends on earlier ones alone, so there is no circle. The steps
-of a goal are delegations as those of `delegation.plans`. Nothing of it opens anything.
+of a goal are delegations as those of `plan.execution_plan`. Nothing of it opens anything.
 """
 
 from __future__ import annotations

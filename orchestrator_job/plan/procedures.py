@@ -57,8 +57,8 @@ def trigger(task: task_memory.TaskMemory, text: str) -> str:
 
 def drafts(procedure: api.Procedure, agents: registry.Registry, question: str) -> list[execution_plan.Wanted]:
     """The steps as delegations, one after another. An agent that does not exist, or that rules leave no tool, is
-    replaced by the LegacyAgent. What a user defined is whole; the question has the rest of `plans.WORDS` bytes, and
-    parameters that are long together are shortened, each with a line that says so."""
+    replaced by the LegacyAgent. What a user defined is whole; the question has the rest of
+    `execution_plan.WORDS` bytes, and parameters that are long together are shortened, each with a line that says so."""
     made = []
     for number, raw in enumerate(procedure.procedure_steps, start=1):
         step = delegation_models.ProcedureStep.model_validate(raw)

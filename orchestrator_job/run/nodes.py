@@ -1,4 +1,4 @@
-"""The nodes up to the answer; `ending` has the others.
+"""The nodes up to the answer; `finalize` has the others.
 
 Each reads the state and returns its changes. A node is repeated from its start when the process dies in it: these nodes
 only read, and store content under its own hash.

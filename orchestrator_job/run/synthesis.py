@@ -4,7 +4,7 @@ Results are merged whole, statements that an agent is not sure of are looked up 
 writes the answer in the user's language with numbered evidence. One result that needs none of this is the answer as it
 stands, without a model. Where no model can write it, because the budget is used up or its answers are no use, the
 results follow one another, with what is missing. The node reads, and stores content under its own hash. What a task
-teaches is written down here and learned when the round has ended, in `procedures.Learning`.
+teaches is written down here and learned when the round has ended, in `procedure_store.Learning`.
 
 Source: seed 000 "Delegation Graph Flow" (merges results, cross-check, response language).
 """

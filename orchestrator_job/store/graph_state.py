@@ -27,7 +27,7 @@ def _most(left: int, right: int) -> int:
 class State(TypedDict, total=False):
     """A key exists once its node has written it.
 
-    schema, round, digest    the round and the digest of its input (`memory.digest`)
+    schema, round, digest    the round and the digest of its input (`TaskMemory.digest`)
     steps                    that the task has taken in all of its rounds; `graph` counts them
     document, pack, answer   artifact keys: the task's text, the evidence, the model's validated answer
     standing                 artifact key: rules in force and user context; absent in older threads
@@ -35,24 +35,24 @@ class State(TypedDict, total=False):
     asked                    artifact key: the whole question, where `question` is not; absent in older threads
     left_out                 what of the user's own words no prompt of the answer has, a line each
     model                    the model that wrote the answer, where it is not the run's own
-    plan                     what `plan.dump` gives, a failed plan included; absent in a run that makes none
-    trail                    digests of the last actions, for `stuck`
+    plan                     what `run_plan.dump` gives, a failed plan included; absent in a run that makes none
+    trail                    digests of the last actions, for `repetition`
     asked_procedure          {round, pattern}: for which procedure that round asked the user; absent: none did
     lesson                   {round, key}: the artifact of what the round teaches, once it has ended well; {}: nothing
     approval                 a person's decision on this round's answer (`Decided`); empty if no rule requires one
     exit_reason, summary, questions   the outcome of round `finished`
 
-    Of the legacy graph's paths beside the answer (`legacy.paths`):
+    Of the legacy graph's paths beside the answer (`plan.goal_paths`):
 
     category, action         what kind of task it is and what it has done; absent in older threads: an answer
-    work                     what `legacy.paths.Work` has: goals by reference, which steps they have and how they ended
+    work                     what `goal_paths.Work` has: goals by reference, which steps they have and how they ended
 
-    Of delegations, which are the steps of those paths as well (seed 000 "OrchestratorState Fields"); `progress` reads
-    and makes them:
+    Of delegations, which are the steps of those paths as well (seed 000 "OrchestratorState Fields");
+    `delegation_progress` reads and makes them:
 
     graph                    LEGACY or DELEGATION: which graph the round began on; absent: LEGACY
-    execution_plan           what `progress.planned` gives: the artifact key of the ExecutionPlan, its groups and agents
-    delegation_states        delegation id -> what `progress.entry` gives
+    execution_plan           what `delegation_progress.planned` gives: artifact key of the ExecutionPlan, groups, agents
+    delegation_states        delegation id -> what `delegation_progress.entry` gives
     active_delegation_id     in the state of one branch alone: the delegation that it carries out
     completed_delegations    ids in the order in which they ended, failed ones included
     delegation_results       delegation id -> artifact key of its AgentOutput

@@ -6,7 +6,7 @@ a request; by what stands in quotation marks, in a quoted line or in a block of 
 condition; by one that a later sentence takes back; and by what follows a colon, to the end of the text: it is what an
 order is about, or what another says, unless a heading such as "Task:" is before it.
 
-What an order names is in `aims`. All that is not understood is not ordered.
+What an order names is in `targets`. All that is not understood is not ordered.
 """
 
 from __future__ import annotations

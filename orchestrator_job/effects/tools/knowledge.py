@@ -259,7 +259,7 @@ class UserContext(_Reading):
 
 
 class _Stored:
-    """A `ledger.Effect` on the knowledge base, where the same said twice is the same as once."""
+    """A `ledger_entries.Effect` on the knowledge base, where the same said twice is the same as once."""
 
     repeatable = True
 

@@ -92,7 +92,7 @@ class ActingTool(_Tool):
 
 
 class _Effect:
-    """A `ledger.Effect` that cannot be looked up."""
+    """A `ledger_entries.Effect` that cannot be looked up."""
 
     repeatable = False
 

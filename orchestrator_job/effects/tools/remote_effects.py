@@ -68,8 +68,8 @@ class Prepared:
 
 
 class Effect:
-    """A `ledger.Effect` of one tool at one Connection. `said` makes the text for the model out of what was made;
-    `digest` is the same for calls that do the same."""
+    """A `ledger_entries.Effect` of one tool at one Connection. `said` makes the text for the model out of what was
+    made; `digest` is the same for calls that do the same."""
 
     def __init__(
         self,
