@@ -15,7 +15,7 @@ from orchestrator_job.agents import executor, protocol
 from orchestrator_job.answer import evidence_pack, question_store
 from orchestrator_job.context import rules_loader
 from orchestrator_job.effects import duplicate_effects
-from orchestrator_job.effects.permits import provenance
+from orchestrator_job.effects.permits import seen_texts
 from orchestrator_job.effects.tools import port
 from orchestrator_job.model import rules_context
 from orchestrator_job.store import artifacts, delegation_models, delegation_progress, task_memory
@@ -77,7 +77,7 @@ class Execute:
         found = [f"{item.title}\n{item.content}" for item in items if item.origin in _OTHERS]
         heard = duplicate_effects.spent(self._task, await self._means.book.answered(state["round"]))
         # Beside the loop: a text may have as many words as a book.
-        known = (await asyncio.to_thread(provenance.Known.of, self._task, document, heard)).more(found)
+        known = (await asyncio.to_thread(seen_texts.SeenTexts.of, self._task, document, heard)).more(found)
         asked = (await question_store.load(state, self._store)).text if state.get("asked") else ""
         whole = "" if asked in message.context else asked
         given = await self._before(state, plan, name)

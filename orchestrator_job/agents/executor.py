@@ -21,7 +21,7 @@ from orchestrator_job import errors
 from orchestrator_job.agents import agent_prompt, builtin, loop_state, metrics, protocol, registry
 from orchestrator_job.effects import duplicate_effects, journal, ledger, tool_calls
 from orchestrator_job.effects.journal import Kind
-from orchestrator_job.effects.permits import provenance
+from orchestrator_job.effects.permits import seen_texts
 from orchestrator_job.effects.tools import port
 from orchestrator_job.model import budget, model_calls, prompt_budget, repetition, rules_context, telemetry
 from orchestrator_job.store import delegation_models, delegation_progress, retry
@@ -79,7 +79,7 @@ class Executor:
         self,
         means: Means,
         held: rules_context.Standing,
-        known: provenance.Known,
+        known: seen_texts.SeenTexts,
         earlier: Sequence[delegation_models.AgentOutput] = (),
         opens: port.Tool | None = None,
         whole: str = "",
@@ -137,7 +137,7 @@ class Executor:
             context_tokens=agent.context_tokens,
         )
 
-    def known(self, message: delegation_models.DelegationMessage) -> provenance.Known:
+    def known(self, message: delegation_models.DelegationMessage) -> seen_texts.SeenTexts:
         """The texts that count when an agent names an aim; its task was worded by a model."""
         return self._known.more([message.context, *(one.result for one in self._before(message))])
 
@@ -431,7 +431,7 @@ class _Loop:
         means = self._means
         known = self._known.at(self._began)
         if isinstance(tool, port.Orderable) and tool.wanted(given).stored:
-            known = known.having(provenance.Content(*one) for one in await means.records.stored())
+            known = known.having(seen_texts.Content(*one) for one in await means.records.stored())
         # What only reads ends with the time of delegations; an effect that was begun is carried to its end.
         async with means.pool.in_time(final=isinstance(tool, port.Acting)):
             done = await tool_calls.call(

@@ -6,19 +6,15 @@ says what was done; that it is not done twice is decided here, from the ledger.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator_job.effects import ledger_entries
+from orchestrator_job.effects import effect_digest, ledger_entries
 from orchestrator_job.effects.permits import orders
 from orchestrator_job.model import prompt_budget
 from orchestrator_job.store import delegation_progress, task_memory
 
-DIGEST = "same"
-"""Where an intent has the digest of what is done."""
 LEFT = "It may have been done already, and a person decided to leave it at that."
 _UNREPORTED = "An earlier round, which did not come to its end, has done the same, or may have."
 _AGAIN = tuple(
@@ -45,11 +41,6 @@ class Repeated:
     last: int = 0
 
 
-def digest(tool: str, connection: str, arguments: Mapping[str, Any]) -> str:
-    """SHA-256 in hex. Case and blanks do not count: a model writes them anew each time."""
-    return hashlib.sha256(json.dumps([tool, connection, _plain(arguments)], sort_keys=True).encode()).hexdigest()
-
-
 def found(
     intent: Mapping[str, Any], delegation_id: str, taken_over: str, others: Iterable[Mapping[str, Any]]
 ) -> Repeated | None:
@@ -61,11 +52,11 @@ def found(
     """
     number = delegation_progress.round_of(delegation_id)
     begun = [one for one in others if not (one["state"] == "done" and (one.get("result") or {}).get("failed"))]
-    digest_ = intent.get(DIGEST)
+    digest_ = intent.get(effect_digest.DIGEST)
     same = {
         delegation_progress.round_of(str(one["step"])): one
         for one in begun
-        if digest_ and one["intent"].get(DIGEST) == digest_
+        if digest_ and one["intent"].get(effect_digest.DIGEST) == digest_
     }
     if number in same:
         return Repeated(False, f"This task has done it already, and it was not done again. {line(same[number])}")
@@ -123,11 +114,3 @@ def line(entry: Mapping[str, Any]) -> str:
 
 def _within(step: str, delegation_id: str) -> bool:
     return step == delegation_id or step.startswith(f"{delegation_id}.")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, str):
-        return " ".join(value.casefold().split())
-    if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value

@@ -20,8 +20,8 @@ import crds.errors
 from contracts.rules import enforce_lines
 from crds import pendingtask
 from orchestrator_job import errors, outcome
-from orchestrator_job.effects import duplicate_effects, ledger, ledger_entries
-from orchestrator_job.effects.permits import provenance
+from orchestrator_job.effects import duplicate_effects, effect_digest, ledger, ledger_entries
+from orchestrator_job.effects.permits import provenance, seen_texts
 from orchestrator_job.effects.tools import port
 from orchestrator_job.store import retry
 
@@ -67,7 +67,7 @@ def approval(delegation_id: str) -> str:
 async def needless(request: Request, book: ledger.Ledger) -> bool:
     """Whether the same was done in this round since the request was made: then no person is asked about it, and the
     call is answered with that."""
-    if request.unknown or not request.intent.get(duplicate_effects.DIGEST):
+    if request.unknown or not request.intent.get(effect_digest.DIGEST):
         return False
     others = await book.others(request.delegation_id, request.ordinal, str(request.intent["tool"]))
     found = duplicate_effects.found(request.intent, request.delegation_id, "", others)
@@ -80,7 +80,7 @@ async def call(
     place: port.Place,
     *,
     agent: str,
-    known: provenance.Known,
+    known: seen_texts.SeenTexts,
     held: enforce_lines.Provisions,
     book: ledger.Ledger,
     insistence: retry.Patience,
@@ -133,7 +133,7 @@ async def _act(
     most: float,
     *,
     agent: str,
-    known: provenance.Known,
+    known: seen_texts.SeenTexts,
     held: enforce_lines.Provisions,
     book: ledger.Ledger,
     insistence: retry.Patience,
@@ -160,7 +160,7 @@ async def _act(
             decided = edited = None
     effect = tool.effect(given, place)
     intent, wanted = effect.intent(), tool.wanted(given) if isinstance(tool, port.Orderable) else None
-    async with book.turn(str(intent.get(duplicate_effects.DIGEST) or place.key)):
+    async with book.turn(str(intent.get(effect_digest.DIGEST) or place.key)):
         repeated = await _repeated(intent, place, taken_over, book)
         if repeated is not None and not repeated.asks:
             # Whatever a person has decided: the same was done since they were asked, or is what they made of it.
@@ -220,7 +220,7 @@ async def _repeated(
     intent: Mapping[str, Any], place: port.Place, taken_over: str, book: ledger.Ledger
 ) -> duplicate_effects.Repeated | None:
     """What the task has done before that is the same."""
-    if not intent.get(duplicate_effects.DIGEST):
+    if not intent.get(effect_digest.DIGEST):
         return None
     others = await book.others(place.delegation_id, place.ordinal, str(intent["tool"]))
     found = duplicate_effects.found(intent, place.delegation_id, taken_over, others)
@@ -234,7 +234,7 @@ async def _anew(
     given: Any,
     place: port.Place,
     wanted: port.Wanted | None,
-    known: provenance.Known,
+    known: seen_texts.SeenTexts,
     repeated: duplicate_effects.Repeated,
     book: ledger.Ledger,
 ) -> bool:

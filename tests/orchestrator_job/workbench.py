@@ -19,7 +19,7 @@ from crds import pendingtask, scope
 from crds.priority import Priority
 from orchestrator_job.agents import executor, metrics, registry
 from orchestrator_job.effects import journal, ledger, ledger_entries
-from orchestrator_job.effects.permits import provenance
+from orchestrator_job.effects.permits import seen_texts
 from orchestrator_job.effects.tools import port
 from orchestrator_job.model import budget, model_calls, rules_context, telemetry
 from orchestrator_job.store import artifacts, delegation_models, fence, mongo, retry, task_memory
@@ -285,7 +285,7 @@ class Bench:
         """Claim the task and carry one delegation out, behind those that handed back `earlier`."""
         if not self.guard.epoch:
             await self.guard.claim(NOW)
-        known = provenance.Known.of(self.task, self.task.content or "").more(retrieved)
+        known = seen_texts.SeenTexts.of(self.task, self.task.content or "").more(retrieved)
         return await executor.Executor(self.means, held or rules_context.Standing(), known, earlier).work(message)
 
 

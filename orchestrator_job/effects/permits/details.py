@@ -14,13 +14,9 @@ import re
 import zoneinfo
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import time, timedelta
-from typing import TYPE_CHECKING
 
-from orchestrator_job.effects.permits import moments, orders, threads, words
+from orchestrator_job.effects.permits import moments, orders, seen_texts, threads, words
 from orchestrator_job.effects.tools import port
-
-if TYPE_CHECKING:
-    from orchestrator_job.effects.permits import provenance
 
 _TELLING = 4
 """Characters of a part of a Message-ID that is not found in a text by chance."""
@@ -34,7 +30,7 @@ def objection(
     wanted: port.Wanted,
     aims: Mapping[str, str],
     matching: Sequence[orders.Order],
-    known: provenance.Known,
+    known: seen_texts.SeenTexts,
 ) -> str:
     """Which argument a person has to see, and why, in a sentence; "" without any. `matching` are the orders of the
     call, whose aims are `aims`."""
@@ -55,7 +51,7 @@ def objection(
     return _timed(wanted.span, matching, known) if wanted.span is not None else ""
 
 
-def _answers(identity: str, recipients: set[str], known: provenance.Known) -> bool:
+def _answers(identity: str, recipients: set[str], known: seen_texts.SeenTexts) -> bool:
     if identity in known.thread or any(map(known.user.whole.names, threads.names(identity))):
         return True
     headings = [one.heading for one in known.retrieved]
@@ -70,7 +66,7 @@ def _answers(identity: str, recipients: set[str], known: provenance.Known) -> bo
 # --- when an invitation is for ---------------------------------------------------------------------------------------
 
 
-def _timed(span: port.Span, matching: Sequence[orders.Order], known: provenance.Known) -> str:
+def _timed(span: port.Span, matching: Sequence[orders.Order], known: seen_texts.SeenTexts) -> str:
     dates = _named(lambda one: one.dated, matching, known)
     # "Friday, 13 March" is one date.
     dates = [one for one in dates if one.explicit] or dates
@@ -86,7 +82,7 @@ def _timed(span: port.Span, matching: Sequence[orders.Order], known: provenance.
 
 
 def _named(
-    of: Callable[[moments.Mention], bool], matching: Sequence[orders.Order], known: provenance.Known
+    of: Callable[[moments.Mention], bool], matching: Sequence[orders.Order], known: seen_texts.SeenTexts
 ) -> list[moments.Mention]:
     """What the order names of it; else all that the user says, else the task's document."""
     said = [one for one in known.user.moments if of(one)]
@@ -94,7 +90,7 @@ def _named(
     return ordered or said or [one for text in known.content for one in text.moments if of(one)]
 
 
-def _clocked(span: port.Span, matching: Sequence[orders.Order], known: provenance.Known) -> str:
+def _clocked(span: port.Span, matching: Sequence[orders.Order], known: seen_texts.SeenTexts) -> str:
     start, end = span.start.time(), span.end.time()
     named = _named(lambda one: bool(one.times), matching, known)
     allowed = _times(named)
@@ -132,7 +128,7 @@ def _timed_by(city: Sequence[str], text: str) -> bool:
     )
 
 
-def _zoned(zone: str, known: provenance.Known) -> str:
+def _zoned(zone: str, known: seen_texts.SeenTexts) -> str:
     """The zone is left to the model where the user names none, and may not be a retrieved one."""
     own = known.user.whole
     said = tuple(words.split(zone))

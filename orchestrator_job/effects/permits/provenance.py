@@ -12,177 +12,16 @@ An aim is looked up as whole words (`words`): `a@example.com` does not stand in 
 
 from __future__ import annotations
 
-import functools
-import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import date
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from contracts.rules import enforce_lines
-from orchestrator_job.effects.permits import details, moments, orders, threads, words
+from orchestrator_job.effects.permits import details, orders, seen_texts, words
 from orchestrator_job.effects.tools import port
 from orchestrator_job.effects.tools.port import Origin, Tier
-from orchestrator_job.store import task_memory
 
 _COPIED = 5
 """Words in a row that are no chance."""
-
-
-class Said:
-    """What the user said, one after another, and words that a person put into an approval, which order nothing by
-    themselves. The first `spent` texts order nothing any more: a round with their orders has been answered. `answers`:
-    those of the others whose time is not known."""
-
-    def __init__(
-        self, texts: Sequence[str], edited: Sequence[str] = (), spent: int = 0, answers: Sequence[str] = ()
-    ) -> None:
-        self._texts, self._edited, self._spent, self._answers = tuple(texts), tuple(edited), spent, tuple(answers)
-
-    @functools.cached_property
-    def moments(self) -> tuple[moments.Mention, ...]:
-        """The dates and times in it."""
-        return tuple(one for text in (*self._texts, *self._edited) for one in moments.read(text))
-
-    @functools.cached_property
-    def whole(self) -> words.Words:
-        """Of all of it."""
-        return words.Words((*self._texts, *self._edited))
-
-    @functools.cached_property
-    def open(self) -> tuple[orders.Order, ...]:
-        """Those of `orders` that count; the others still name places."""
-        if not self._spent:
-            return self.orders
-        return self.orders[len(self.orders) - len(Said(self._texts[self._spent :], answers=self._answers).orders) :]
-
-    @functools.cached_property
-    def orders(self) -> tuple[orders.Order, ...]:
-        """What the user ordered."""
-        return orders.read(*self._texts, undated=self._answers)
-
-    @functools.cached_property
-    def places(self) -> Mapping[str, frozenset[str]]:
-        """The repositories and Connections that any order names, and the Connections that all others are to use, by
-        `repository`, `connection` and `via`."""
-        done = [one for one in self.orders if one.deeds or one.uses]
-        none = frozenset[str]()
-        return {
-            "repository": none.union(*(one.repositories for one in done)),
-            "connection": none.union(*(one.connections for one in done)),
-            "via": none.union(*(one.via for one in done if one.uses)),
-        }
-
-    @functools.cached_property
-    def squeezed(self) -> str:
-        """Of all of it."""
-        return words.squeezed("\n".join((*self._texts, *self._edited)))
-
-
-class Heard:
-    """A text that another wrote. It is read when an effect is asked for: most runs have none."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    @property
-    def text(self) -> str:
-        """As it was read."""
-        return self._text
-
-    @functools.cached_property
-    def moments(self) -> tuple[moments.Mention, ...]:
-        """The dates and times in it."""
-        return moments.read(self._text)
-
-    @functools.cached_property
-    def heading(self) -> threads.Heading:
-        """Of the mail that it is, if it is one."""
-        return threads.heading(self._text)
-
-    @functools.cached_property
-    def whole(self) -> words.Words:
-        """Of all of it."""
-        return words.Words((self._text,))
-
-    @functools.cached_property
-    def squeezed(self) -> str:
-        """Of all of it."""
-        return words.squeezed(self._text)
-
-    @functools.cached_property
-    def passages(self) -> tuple[words.Words, words.Words]:
-        """What in it orders something, and all else."""
-        ordering, rest = orders.passages(self._text)
-        return words.Words(ordering), words.Words(rest)
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """What is stored under a key."""
-
-    key: str
-    name: str
-    media_type: str
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What a run has read, by who wrote it. Later texts are added by `more`. `stored` is what the run has made, and
-    the task's attachments, `thread` the Message-IDs of the task's own mail; `today` is that of the agent."""
-
-    user: Said
-    content: tuple[Heard, ...] = ()
-    retrieved: tuple[Heard, ...] = ()
-    stored: frozenset[Content] = frozenset()
-    thread: frozenset[str] = frozenset()
-    today: date | None = None
-
-    @classmethod
-    def of(cls, task: task_memory.TaskMemory, document: str, heard: Collection[str] | None = None) -> Known:
-        """The texts of the task: the user's own, and its document where that is another's. `heard`: the ids of messages
-        and answers whose orders are used up, as those of the task are; None: none are."""
-        past = heard or ()
-        said = [(one.id, one.text) for one in task.answers] + [(one.id, one.text) for one in task.messages]
-        used = [text for name, text in said if name in past]
-        new = [text for name, text in said if name not in past]
-        answers = [one.text for one in task.answers if one.id not in past]
-        edited = [value for one in task.approvals for value in _values(one.arguments)]
-        own = [task.title, document] if task.asked_by_user else []
-        content = () if task.asked_by_user else (Heard(document),)
-        return cls(
-            Said((*own, *used, *new), edited, 0 if heard is None else len(own) + len(used), answers),
-            content,
-            stored=frozenset(Content(one.content_ref.key, one.name, one.media_type) for one in task.attachments),
-            thread=threads.own(task.source_urn or "").union(*(one.heading.ids for one in content)),
-        )
-
-    def more(self, texts: Iterable[str]) -> Known:
-        """With what was retrieved since."""
-        return replace(self, retrieved=(*self.retrieved, *map(Heard, texts)))
-
-    def at(self, today: date) -> Known:
-        """On that day."""
-        return replace(self, today=today)
-
-    def having(self, stored: Iterable[Content]) -> Known:
-        """With what the run has stored."""
-        return replace(self, stored=self.stored.union(stored))
-
-    @property
-    def others(self) -> tuple[Heard, ...]:
-        """All that another wrote."""
-        return (*self.content, *self.retrieved)
-
-    def origin(self, aim: str) -> Origin:
-        """Who named it first: the lowest that holds."""
-        wanted = words.name(aim)
-        if wanted is None:
-            return Origin.MODEL
-        if self.user.whole.names(wanted):
-            return Origin.USER
-        if any(one.whole.names(wanted) for one in self.content):
-            return Origin.CONTENT
-        return Origin.RETRIEVED if any(one.whole.names(wanted) for one in self.retrieved) else Origin.MODEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +50,7 @@ _KINDS = {
 def rule(
     tool: port.Acting,
     aims: Mapping[str, str],
-    known: Known,
+    known: seen_texts.SeenTexts,
     held: enforce_lines.Provisions,
     wanted: port.Wanted | None = None,
 ) -> Ruling:
@@ -241,12 +80,12 @@ def rule(
     return Ruling(bool(why), why, origins)
 
 
-def ordering(user: Said, deed: port.Deed, aims: Mapping[str, str]) -> list[orders.Order]:
+def ordering(user: seen_texts.UserText, deed: port.Deed, aims: Mapping[str, str]) -> list[orders.Order]:
     """The orders of the user of this kind that name all of these aims, by the names of their arguments."""
     return [one for one in user.open if deed in one.deeds and _at(one, deed, aims, user)]
 
 
-def _at(order: orders.Order, deed: port.Deed, aims: Mapping[str, str], user: Said) -> bool:
+def _at(order: orders.Order, deed: port.Deed, aims: Mapping[str, str], user: seen_texts.UserText) -> bool:
     """Whether the order names every aim, each as what it is, and the call leaves out no place that it names."""
     kinds = {_KINDS.get(name.partition(".")[0], "") for name in aims}
     # The key of an issue has its project.
@@ -267,7 +106,7 @@ def _at(order: orders.Order, deed: port.Deed, aims: Mapping[str, str], user: Sai
     return True
 
 
-def _copied(wanted: port.Wanted, matching: Sequence[orders.Order], known: Known) -> str:
+def _copied(wanted: port.Wanted, matching: Sequence[orders.Order], known: seen_texts.SeenTexts) -> str:
     """Which argument has words that were copied although no order asks for that, and which; "" without any."""
     for name, value in wanted.values.items():
         if _foreign(value, known):
@@ -288,7 +127,7 @@ _TELLING = 6
 """Letters that stand in a text by no chance, with whatever is between them."""
 
 
-def _foreign(value: str, known: Known) -> bool:
+def _foreign(value: str, known: seen_texts.SeenTexts) -> bool:
     """Whether a short value, or a part of it such as a domain, is from a text of another, also where that is written
     in parts."""
     text = words.split(value)
@@ -304,7 +143,7 @@ def _foreign(value: str, known: Known) -> bool:
     return False
 
 
-def _runs(text: Sequence[str], known: Known, *, ordering: bool) -> Iterator[str]:
+def _runs(text: Sequence[str], known: seen_texts.SeenTexts, *, ordering: bool) -> Iterator[str]:
     """The words of a text that another text has, or what that orders (`ordering`; then no other sentence has them), and
     the user has not: some in a row, the text as a whole, or one that says a thing by itself (a number, an address)."""
     size = min(_COPIED, len(text))
@@ -322,17 +161,6 @@ def _runs(text: Sequence[str], known: Known, *, ordering: bool) -> Iterator[str]
                 yield " ".join(part)
 
 
-def _has(one: Heard, part: Sequence[str]) -> bool:
+def _has(one: seen_texts.UntrustedText, part: Sequence[str]) -> bool:
     """Whether a sentence of it that orders nothing has these words."""
     return one.whole.vocabulary >= set(part) and one.passages[1].names(part)
-
-
-def _values(arguments: str) -> Iterable[str]:
-    """The values of edited arguments that are one word each: the texts among them may be the model's, unchanged."""
-    waiting: list[object] = [json.loads(arguments)] if arguments else []
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str) and len(value.split()) == 1:
-            yield value
-        elif isinstance(value, dict | list):
-            waiting += value.values() if isinstance(value, dict) else value

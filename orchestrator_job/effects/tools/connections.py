@@ -20,7 +20,7 @@ from contracts.rules import enforce_lines
 from crds import scope, values
 from kb import client as kb_client
 from orchestrator_job import outcome
-from orchestrator_job.effects import duplicate_effects, ledger_entries
+from orchestrator_job.effects import effect_digest, ledger_entries
 from orchestrator_job.effects.tools import port, remote_effects, settings
 from sources import client as sources_client
 
@@ -168,7 +168,7 @@ class AtConnection:
 
         client, prepared = self._means.client, self._means.prepared
         asked = given.model_dump(mode="json", by_alias=True, exclude={"connection"})
-        digest = duplicate_effects.digest(self.name, connection, asked)
+        digest = effect_digest.digest(self.name, connection, asked)
         return remote_effects.Effect(client, prepared, self.asks, connection, build, self.said, aims, digest)
 
     async def built(self, given: Any, place: port.Place) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from crds import errors
 from orchestrator_job import outcome
-from orchestrator_job.effects import duplicate_effects, ledger_entries
+from orchestrator_job.effects import effect_digest, ledger_entries
 from orchestrator_job.effects.tools import bounds, port
 from orchestrator_job.store import fence, mongo
 from sources import client as sources_client
@@ -93,7 +93,7 @@ class Effect:
             "tool": self._tool,
             "connection": self._connection,
             "aims": aims,
-            duplicate_effects.DIGEST: self._digest,
+            effect_digest.DIGEST: self._digest,
         }
 
     async def find(self, key: str) -> ledger_entries.Receipt | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator_job.effects import duplicate_effects, ledger_entries
+from orchestrator_job.effects import duplicate_effects, effect_digest, ledger_entries
 from orchestrator_job.effects.permits import orders
 from tests.orchestrator_job import job, workbench
 from tests.orchestrator_job.desk import Desk
@@ -284,8 +284,8 @@ def entry(step: str, state: str = "done", text: str = "On Friday.", **result: An
 
 def intent(text: str = "On Friday.", to: str = "a@example.com") -> dict[str, Any]:
     """That of a mail."""
-    same = duplicate_effects.digest("send_mail", "office", {"to": [to], "text": text})
-    return {"tool": "sendMail", "connection": "office", "aims": {"to.0": to}, duplicate_effects.DIGEST: same}
+    same = effect_digest.digest("send_mail", "office", {"to": [to], "text": text})
+    return {"tool": "sendMail", "connection": "office", "aims": {"to.0": to}, effect_digest.DIGEST: same}
 
 
 @pytest.mark.parametrize(

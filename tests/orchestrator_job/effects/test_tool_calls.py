@@ -14,7 +14,7 @@ from contracts.rules import enforce_lines
 from crds import pendingtask
 from crds.priority import Priority
 from orchestrator_job.agents import executor
-from orchestrator_job.effects.permits import provenance
+from orchestrator_job.effects.permits import provenance, seen_texts
 from orchestrator_job.effects.tools import calendar, connections, knowledge, port, settings
 from orchestrator_job.effects.tools.port import Tier
 from orchestrator_job.model import rules_context
@@ -420,7 +420,7 @@ def _tools() -> dict[str, port.Tool]:
 
 STORED = "content-7"
 """The key of a draft that the run has made."""
-_DRAFT = provenance.Content(STORED, "report.md", "text/markdown")
+_DRAFT = seen_texts.Content(STORED, "report.md", "text/markdown")
 
 
 def ruled(user: str, read: str, name: str, arguments: Mapping[str, Any], **task: Any) -> provenance.Ruling:
@@ -429,7 +429,7 @@ def ruled(user: str, read: str, name: str, arguments: Mapping[str, Any], **task:
     tool = _tools()[name]
     assert isinstance(tool, port.Orderable)
     given = port.parse(tool, arguments)
-    known = provenance.Known.of(workbench.task("uid", user, **task), user).more([read])
+    known = seen_texts.SeenTexts.of(workbench.task("uid", user, **task), user).more([read])
     known = known.at(workbench.NOW.date()).having([_DRAFT])
     return provenance.rule(tool, tool.aims(given), known, enforce_lines.Provisions(), tool.wanted(given))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from contracts.rules import enforce_lines
 from crds import pendingtask
-from orchestrator_job.effects.permits import provenance
+from orchestrator_job.effects.permits import provenance, seen_texts
 from orchestrator_job.effects.tools import port
 from orchestrator_job.effects.tools.port import Origin, Tier
 from tests.orchestrator_job import workbench
@@ -18,10 +18,12 @@ from tests.orchestrator_job import workbench
 FREE = enforce_lines.Provisions()
 
 
-def known(user: str = "", content: str = "", *retrieved: str) -> provenance.Known:
+def known(user: str = "", content: str = "", *retrieved: str) -> seen_texts.SeenTexts:
     """What a run has read."""
-    return provenance.Known(
-        provenance.Said([user]), (provenance.Heard(content),), tuple(map(provenance.Heard, retrieved))
+    return seen_texts.SeenTexts(
+        seen_texts.UserText([user]),
+        (seen_texts.UntrustedText(content),),
+        tuple(map(seen_texts.UntrustedText, retrieved)),
     )
 
 
@@ -85,7 +87,7 @@ def test_what_no_text_named(text: str, aim: str) -> None:
 
 
 def test_a_name_does_not_go_on_from_one_text_into_the_next() -> None:
-    two = provenance.Known(provenance.Said(["the release", "plan it"]))
+    two = seen_texts.SeenTexts(seen_texts.UserText(["the release", "plan it"]))
     assert two.origin("release plan") is Origin.MODEL
 
 
@@ -109,9 +111,9 @@ def test_an_address_within_another_word_is_not(address: str, other: str, between
 
 def test_whose_the_texts_of_a_task_are() -> None:
     said = {"messages": [{"id": "m1", "text": "or b@example.com"}], "answers": [{"id": "q1", "text": "c@example.com"}]}
-    asked = provenance.Known.of(workbench.task("u", "To a@example.com", **said), "To a@example.com")
+    asked = seen_texts.SeenTexts.of(workbench.task("u", "To a@example.com", **said), "To a@example.com")
     mail = workbench.task("u", "To a@example.com", type=pendingtask.Type.EMAIL, **said)
-    received = provenance.Known.of(mail, "To a@example.com")
+    received = seen_texts.SeenTexts.of(mail, "To a@example.com")
     assert asked.origin("a@example.com") is Origin.USER
     assert received.origin("a@example.com") is Origin.CONTENT
     assert {received.origin(f"{one}@example.com") for one in "bc"} == {Origin.USER}
@@ -125,7 +127,7 @@ def test_what_a_person_put_into_an_approval_is_the_users() -> None:
         "arguments": '{"to": ["d@example.com"], "text": "not to e@example.com"}',
     }
     mail = workbench.task("u", "x", type=pendingtask.Type.EMAIL, approvals=[edited])
-    found = provenance.Known.of(mail, "x")
+    found = seen_texts.SeenTexts.of(mail, "x")
     assert found.origin("d@example.com") is Origin.USER
     # The text may be the model's, as it was.
     assert found.origin("e@example.com") is Origin.MODEL
@@ -168,7 +170,7 @@ def test_orders_that_are_used_up_still_name_places_and_words() -> None:
     deed = port.Deed.CLOSE
 
     def ordered(issue: str, heard: set[str] | None) -> bool:
-        known = provenance.Known.of(task, first, heard)
+        known = seen_texts.SeenTexts.of(task, first, heard)
         assert known.origin(issue) is Origin.USER
         return provenance.ordering(known.user, deed, {"issue": issue, "repository": "acme/app"}) != []
 

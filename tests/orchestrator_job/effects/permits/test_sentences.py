@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator_job.effects.permits import provenance
+from orchestrator_job.effects.permits import seen_texts
 from tests import effort
 from tests.orchestrator_job.effects.test_tool_calls import STORED, attached, event, ruled
 
@@ -300,7 +300,7 @@ def test_of_plain_orders_no_more_than_one_in_twenty_is_held() -> None:
 
 
 def test_an_order_that_names_nothing_of_what_is_forbidden_stands() -> None:
-    said = provenance.Said(["Send the date to ann@example.com. Do not send it to eve@example.com."])
+    said = seen_texts.UserText(["Send the date to ann@example.com. Do not send it to eve@example.com."])
     assert [sorted(one.recipients) for one in said.orders if one.deeds] == [["ann@example.com"]]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from orchestrator_job.effects.permits import provenance
+from orchestrator_job.effects.permits import provenance, seen_texts
 from orchestrator_job.effects.tools.port import Deed
 
 _Aim = tuple[Deed, tuple[tuple[str, str], ...]]
@@ -35,7 +35,7 @@ def _each(table: Mapping[_Aim, str]) -> list[_Case]:
 def carried_out(case: _Case) -> bool:
     """Whether the user's text orders this with these aims."""
     text, deed, named = case
-    return provenance.ordering(provenance.Said([text]), deed, named) != []
+    return provenance.ordering(seen_texts.UserText([text]), deed, named) != []
 
 
 _MENTIONED = {

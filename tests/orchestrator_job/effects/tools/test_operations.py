@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from contracts.api import cluster_state
-from orchestrator_job.effects.permits import provenance
+from orchestrator_job.effects.permits import seen_texts
 from orchestrator_job.effects.tools import cluster, port
 from orchestrator_job.store import task_memory
 from sources import client as sources_client
@@ -68,7 +68,7 @@ async def test_checks_are_shown_with_what_they_say_and_where_it_is_from(run: Run
     }  # fmt: skip
     assert found.sources == (f"ci::tracker/o/r@{SHA[:12]}",)
     # A check names no recipient in the user's place.
-    known = provenance.Known.of(task_memory.TaskMemory.model_validate(workbench.task("0b7f").model_dump()), "")
+    known = seen_texts.SeenTexts.of(task_memory.TaskMemory.model_validate(workbench.task("0b7f").model_dump()), "")
     assert known.more([found.text]).origin("x@evil.example") is port.Origin.RETRIEVED
 
 
