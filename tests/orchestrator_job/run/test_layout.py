@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.orchestrator_job import recording
+
 _PACKAGE = Path(__file__).resolve().parents[3] / "orchestrator_job"
 _ALLOWED = {"graph.py", "checkpoints.py"}
 _INTERRUPTS = {"interrupt", "interrupt_before", "interrupt_after", "NodeInterrupt", "GraphInterrupt"}
@@ -39,6 +41,14 @@ def test_no_module_imports_langgraph_or_interrupts(path: Path) -> None:
     assert not used & _INTERRUPTS
     if _raised(tree) & {"NeedsApproval", "MayHaveHappened"}:
         assert path.name in _ASKING
+
+
+@pytest.mark.parametrize("path", sorted(recording.CORPUS.glob("*.json")), ids=lambda path: path.stem)
+def test_what_a_run_keeps_names_no_module(path: Path) -> None:
+    """A module may be moved while a task waits for its next run."""
+    kept = recording.contents(path)
+    assert b"orchestrator_job" not in kept
+    assert b"task_uid" in kept or b"taskUid" in kept
 
 
 def test_the_node_that_asks_has_no_effect_but_the_request() -> None:
