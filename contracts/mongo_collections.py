@@ -26,16 +26,16 @@ MEETINGS, TRANSCRIPTS = "meetings", "meeting_transcripts"
 RECORDINGS, RECORDING_CHUNKS = "recordings.files", "recordings.chunks"
 """GridFS: {_id: the meeting's `file`, ...} and {files_id: the same, n, data} (`sources.providers.meetings.audio`)."""
 METRICS = "delegation_metrics"
-"""What delegations took: {_id, taskUid, clientId, projectId, ...} (`orchestrator_job.delegation.metrics`). They outlive
+"""What delegations took: {_id, taskUid, clientId, projectId, ...} (`orchestrator_job.agents.metrics`). They outlive
 their tasks, and hold no word of them."""
 CHAT, CHAT_SUMMARIES = "chat_history", "chat_summaries"
 """What was said in conversations: {_id, clientId, projectId, groupId, conversation, ...}
-(`orchestrator_job.conversation`). They outlive their tasks."""
+(`orchestrator_job.context.conversation`). They outlive their tasks."""
 CONTEXT = "orchestrator_context"
 """What steps and goals of runs came to: {_id, clientId, projectId, groupId, taskUid, ...}
 (`orchestrator_job.context.entries`). They outlive their tasks."""
 SESSIONS = "session_memory"
-"""What happened lately: {_id, clientId, projectId, groupId, summary, ...} (`orchestrator_job.results`,
+"""What happened lately: {_id, clientId, projectId, groupId, summary, ...} (`orchestrator_job.effects.results`,
 `kb.memory.session`). They outlive their tasks."""
 EFFECTS = "source_effects"
 """What runs did at Connections: {_id, taskUid, scope: {...}, ...} (`sources.effects.ledger`)."""

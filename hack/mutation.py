@@ -42,7 +42,7 @@ MODULES = (
     "router/scheduler.py",
     "router/selection.py",
     "kb/ingest/*.py",
-    "orchestrator_job/ledger.py",
+    "orchestrator_job/effects/ledger.py",
 )
 _UNIT = "not apiserver and not services and not e2e"
 _NOTHING = 5

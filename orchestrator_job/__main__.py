@@ -3,7 +3,7 @@
 Exit status: 0 finished (answered, or asks the user), 42 drained (to be resumed), 1 failed. A termination message is
 written in every case. The signal handlers are installed before slow imports, hence the imports inside functions.
 
-A pod of the warm pool imports everything first and then waits for its task (`warmth`).
+A pod of the warm pool imports everything first and then waits for its task (`run.warm_start`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from orchestrator_job import drain
+from orchestrator_job.run import drain
 
 if TYPE_CHECKING:
     from contracts import otel_spans
-    from orchestrator_job import logs, outcome, settings
+    from orchestrator_job import outcome, settings
+    from orchestrator_job.run import logs
 
 
 def main() -> int:
@@ -26,7 +27,8 @@ def main() -> int:
     import pydantic
 
     from contracts import otel_spans
-    from orchestrator_job import errors, logs, outcome, settings
+    from orchestrator_job import errors, outcome, settings
+    from orchestrator_job.run import logs
 
     reporting, waiting = settings.Reporting(), settings.Handover()
     try:
@@ -60,18 +62,19 @@ def _handed(waiting: settings.Handover, request: drain.Request) -> settings.Sett
     import httpx
     import structlog
 
-    from orchestrator_job import logs, settings, warmth
+    from orchestrator_job import settings
+    from orchestrator_job.run import logs, warm_start
     from router import client
 
     logs.configure("info")
-    warmth.imports()
+    warm_start.imports()
     structlog.get_logger("orchestrator_job").info("waiting for a task")
 
     async def wait() -> settings.Settings:
         request.attach(asyncio.get_running_loop())
         async with httpx.AsyncClient(transport=client.few()) as http:
-            given = await warmth.task(waiting.url, client.token_file(waiting.token_file), request, http=http)
-        settings.adopt(given.environment, warmth.keep(given.token, waiting.keep))
+            given = await warm_start.task(waiting.url, client.token_file(waiting.token_file), request, http=http)
+        settings.adopt(given.environment, warm_start.keep(given.token, waiting.keep))
         return settings.Settings()
 
     return asyncio.run(wait())
@@ -89,7 +92,9 @@ def _run(
 
     from contracts import otel_spans
     from crds import errors
-    from orchestrator_job import mongo, outcome, patience, run
+    from orchestrator_job import outcome
+    from orchestrator_job.run import lifecycle
+    from orchestrator_job.store import mongo, retry
     from router import client
 
     def now() -> datetime:
@@ -97,7 +102,7 @@ def _run(
 
     async def whole() -> outcome.Outcome:
         request.attach(asyncio.get_running_loop())
-        insistence = patience.Patience(configured.unavailable_seconds)
+        insistence = retry.Patience(configured.unavailable_seconds)
         # No proxy: router and knowledge base are cluster services; a node's proxy must not see their traffic.
         hooks = {"request": [otel_spans.pass_on]}
         about: dict[str, otel_spans.Value] = {
@@ -110,7 +115,9 @@ def _run(
             database = mongo.Database(mongo.connect(configured.mongodb_uri), configured.database, insistence)
             try:
                 holder = uuid.uuid4().hex
-                job = run.Run(configured, database, http, insistence, fields, holder=holder, now=now, traced=traced)
+                job = lifecycle.Run(
+                    configured, database, http, insistence, fields, holder=holder, now=now, traced=traced
+                )
                 with traced.span("run", about, parent=configured.traceparent) as tell:
                     ended = await job.to_end(request)
                     tell("jervis.exit_reason", ended.reason.value)

@@ -62,7 +62,7 @@ class Settings(BaseSettings):
     kb_url: _Url
     router_url: _Url
     sources_url: str = ""
-    """The sources process; empty: there are no repositories and trackers to work on (`delegation.tools.settings`)."""
+    """The sources process; empty: there are no repositories and trackers to work on (`effects.tools.settings`)."""
     mongodb_uri: Annotated[str, Field(pattern=r"^mongodb(\+srv)?://", repr=False)]
     model: Annotated[str, Field(min_length=1)] = "qwen3-coder:30b"
     planner_model: str = ""

@@ -13,8 +13,10 @@ from datetime import date
 from pydantic import ValidationError
 
 from contracts.rules import enforce_lines
-from orchestrator_job import answer, pack, plan, planning, prompt, standing
-from orchestrator_job.delegation.tools import knowledge
+from orchestrator_job.answer import answer_prompt, evidence_pack, model_answer
+from orchestrator_job.effects.tools import knowledge
+from orchestrator_job.model import rules_context
+from orchestrator_job.plan import run_plan, run_plan_nodes
 from router.client import calls, schema, trials
 
 _TODAY = date(2026, 3, 2)
@@ -37,24 +39,24 @@ def every() -> Iterator[trials.Trial]:
 
 def _answer(language: str, question: str, passage: str, wanted: str) -> trials.Trial:
     items = [
-        pack.Item(id=1, source="notes::1", content=_CANTEEN, origin="RAG"),
-        pack.Item(id=2, source="notes::2", content=passage, origin="RAG"),
+        evidence_pack.Item(id=1, source="notes::1", content=_CANTEEN, origin="RAG"),
+        evidence_pack.Item(id=2, source="notes::2", content=passage, origin="RAG"),
     ]
     ids = [item.id for item in items]
 
-    def wrong(draft: answer.Draft) -> str:
-        given = answer.judged(draft, ids)
+    def wrong(draft: model_answer.Draft) -> str:
+        given = model_answer.judged(draft, ids)
         if given.needs_input:
             return "it asks back, although the evidence answers"
         if given.citations != [2]:
             return f"it cites {given.citations}, not [2]"
         return "" if wanted in given.answer else f"its answer has no {wanted}: {given.answer[:200]}"
 
-    messages = prompt.messages(question, items, _TODAY)
-    wire = answer.wire(ids)
+    messages = answer_prompt.messages(question, items, _TODAY)
+    wire = model_answer.wire(ids)
     choices = {"citations": ids}
     return trials.Trial(
-        "orchestrator", "an answer with citations", language, messages, wrong, answer.Draft, wire, choices
+        "orchestrator", "an answer with citations", language, messages, wrong, model_answer.Draft, wire, choices
     )
 
 
@@ -84,16 +86,16 @@ def _call() -> trials.Trial:
 
 
 def _plan() -> trials.Trial:
-    items = (pack.Item(id=1, source="notes::1", content=_ANSWERS["en"][1], origin="RAG"),)
-    tools = plan.allowed(enforce_lines.Provisions())
+    items = (evidence_pack.Item(id=1, source="notes::1", content=_ANSWERS["en"][1], origin="RAG"),)
+    tools = run_plan.allowed(enforce_lines.Provisions())
     asked = "Find out who renews the certificate of the registry, and write down until when it has to be done."
-    messages = planning.messages(asked, planning.Context(standing.Standing(), items), _TODAY, tools)
+    messages = run_plan_nodes.messages(asked, run_plan_nodes.Context(rules_context.Standing(), items), _TODAY, tools)
 
-    def wrong(draft: plan.Draft) -> str:
-        steps, dropped = plan.judged(draft)
+    def wrong(draft: run_plan.Draft) -> str:
+        steps, dropped = run_plan.judged(draft)
         return "" if steps and not dropped else "; ".join(dropped)
 
-    return trials.Trial("planner", "a plan", "en", messages, wrong, plan.Draft, plan.wire(tools))
+    return trials.Trial("planner", "a plan", "en", messages, wrong, run_plan.Draft, run_plan.wire(tools))
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ _LONG = (
     "tests/kb/erasure/test_killed.py",
     "tests/kb/ingest/test_killed",
     "tests/faults/test_wire.py",
-    "tests/orchestrator_job/test_crashes.py",
+    "tests/orchestrator_job/run/test_crashes.py",
     "tests/limits/test_operator.py",
     "tests/faults/test_leadership.py",
     "tests/kb/qualify_set/",

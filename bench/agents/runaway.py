@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.agents.report import Report
-from orchestrator_job import errors, stuck
+from orchestrator_job import errors
+from orchestrator_job.model import repetition
 
 MODEL_CALLS = 30
 """The most that an agent has (Coding)."""
@@ -39,7 +40,7 @@ def script(seed: int) -> Script:
 
 def watched(one: Script) -> tuple[Counter[int], int]:
     """How often each call was asked for, the refused one included, and the turns that were begun."""
-    watch, asked, number = stuck.Watch(), Counter[int](), 0
+    watch, asked, number = repetition.Watch(), Counter[int](), 0
     for turn in range(1, MODEL_CALLS + 1):
         try:
             for _ in range(one.width):

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from bench.agents import times
 from bench.agents.report import Report, spread
 from bench.agents.site import Site, Task, opened
-from tests.orchestrator_job import job
-from tests.orchestrator_job.delegation import workbench
+from tests.orchestrator_job import job, workbench
 
 QUESTION = "When is the release of the router?"
 _FLAGS = ("DELEGATION_GRAPH", "SPECIALIST_AGENTS", "DAG_EXECUTION", "PROCEDURAL_MEMORY")

@@ -30,19 +30,19 @@ from tests.orchestrator_job import job, knowledge, mongowire
 
 PATIENCE_SECONDS = 300.0
 _WARM = (
-    "orchestrator_job.graph",
-    "orchestrator_job.checkpoints",
-    "orchestrator_job.delegation.wiring",
-    "orchestrator_job.delegation.tools.box",
-    "orchestrator_job.delegation.tools.calculate",
-    "orchestrator_job.delegation.tools.calendar",
-    "orchestrator_job.delegation.tools.checkout",
-    "orchestrator_job.delegation.tools.code",
-    "orchestrator_job.delegation.tools.command",
-    "orchestrator_job.delegation.tools.drafts",
-    "orchestrator_job.delegation.tools.effects",
-    "orchestrator_job.delegation.tools.scan",
-    "orchestrator_job.delegation.tools.workspace",
+    "orchestrator_job.run.graph",
+    "orchestrator_job.run.checkpoints",
+    "orchestrator_job.run.delegation_wiring",
+    "orchestrator_job.effects.tools.toolbox",
+    "orchestrator_job.effects.tools.calculate",
+    "orchestrator_job.effects.tools.calendar",
+    "orchestrator_job.effects.tools.checkout",
+    "orchestrator_job.effects.tools.code",
+    "orchestrator_job.effects.tools.command",
+    "orchestrator_job.effects.tools.drafts",
+    "orchestrator_job.effects.tools.connections",
+    "orchestrator_job.effects.tools.scan",
+    "orchestrator_job.effects.tools.workspace",
 )
 _DELEGATION = re.compile(r"[^/]*/r\d+\.d[\d.]+/\d+$")
 """Keys of the ledger that are those of an agent's call."""

@@ -37,8 +37,10 @@ from tests.nursery import children
 from tests.orchestrator_job import job, knowledge
 
 ROOT = Path(__file__).resolve().parents[2]
-_MODULES = "orchestrator_job.__main__, orchestrator_job.settings, orchestrator_job.run, orchestrator_job.graph"
-_MODULES += ", orchestrator_job.checkpoints"
+_MODULES = (
+    "orchestrator_job.__main__, orchestrator_job.settings, orchestrator_job.run.lifecycle, orchestrator_job.run.graph"
+)
+_MODULES += ", orchestrator_job.run.checkpoints"
 _COUNT = f"""import {_MODULES}, resource, sys
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(used.ru_utime + used.ru_stime, len(sys.modules), used.ru_maxrss)"""

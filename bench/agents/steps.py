@@ -21,8 +21,9 @@ from langgraph.graph import END, START, StateGraph
 
 from bench.agents import trees
 from bench.agents.report import Report, spread
-from orchestrator_job import artifacts, checkpoints, fence, graph, mongo
-from orchestrator_job.state import State
+from orchestrator_job.run import checkpoints, graph
+from orchestrator_job.store import artifacts, fence, mongo
+from orchestrator_job.store.graph_state import State
 
 EVIDENCE_BYTES = 1 << 20
 STEPS = 20

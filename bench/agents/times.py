@@ -21,8 +21,7 @@ from bench.agents import plain
 from bench.agents.report import Report, spread
 from bench.agents.site import Site, Task, opened, stop
 from tests.nursery import children
-from tests.orchestrator_job import job, mongowire
-from tests.orchestrator_job.delegation import workbench
+from tests.orchestrator_job import job, mongowire, workbench
 
 BRANCHES = 8
 CALL_SECONDS = 60.0

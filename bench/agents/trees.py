@@ -26,8 +26,9 @@ import pymongo
 
 from bench import variables
 from bench.agents.report import Report
-from orchestrator_job import errors, fence, mongo, patience
-from orchestrator_job.delegation import budget
+from orchestrator_job import errors
+from orchestrator_job.model import budget
+from orchestrator_job.store import fence, mongo, retry
 
 _AT_ONCE = 8
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -284,7 +285,7 @@ def stored() -> Iterator[mongo.Database]:
     client = mongo.connect(uri)
     name = f"bench_trees_{uuid.uuid4().hex[:12]}"
     try:
-        yield mongo.Database(client, name, patience.Patience(60))
+        yield mongo.Database(client, name, retry.Patience(60))
     finally:
         with pymongo.MongoClient[dict[str, Any]](uri) as last:
             last.drop_database(name)

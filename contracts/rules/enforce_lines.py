@@ -42,7 +42,7 @@ AGENT_TOOLS = frozenset(
         *("scan_dependencies", "calculate", "save_draft", "delegate"),
     )
 )
-"""Tools of the agents of runs (`orchestrator_job.delegation`), which a rule can forbid one by one."""
+"""Tools of the agents of runs (`orchestrator_job.agents`), which a rule can forbid one by one."""
 LOOKING_TOOLS = frozenset({"colqwen_visual_search", "visual_interpretation"})
 """Those of the decision agent (`kb.agent`) that runs do not have."""
 _SERVER_TOOL = re.compile(r"[a-z][a-z0-9-]{0,30}\.[a-z0-9._-]{1,64}")

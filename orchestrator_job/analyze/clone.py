@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import httpx
 
 from crds import addresses
-from orchestrator_job import gitcommand
+from orchestrator_job import git_environment
 from orchestrator_job.analyze.layout import Failure, Source, Work
 
 T = TypeVar("T")
@@ -106,7 +106,7 @@ class Clone:
 
     def _git(self, seconds: float, *arguments: str) -> str:
         """What a command of Git says. Raises `Away`, `Failure`."""
-        environment = gitcommand.environment({"http.extraHeader": f"Authorization: Bearer {self._token()}"})
+        environment = git_environment.environment({"http.extraHeader": f"Authorization: Bearer {self._token()}"})
         try:
             done = subprocess.run(  # noqa: S603
                 ["git", *arguments],  # noqa: S607  # the git of the image

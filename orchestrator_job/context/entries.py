@@ -20,9 +20,10 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from contracts import mongo_collections
-from orchestrator_job import fence, ledger, memory, mongo
 from orchestrator_job.context import retention
 from orchestrator_job.context.retention import Level
+from orchestrator_job.effects import ledger, ledger_entries
+from orchestrator_job.store import fence, mongo, task_memory
 
 COLLECTION = mongo_collections.CONTEXT
 
@@ -52,7 +53,7 @@ class Context:
         database: mongo.Database,
         guard: fence.Fence,
         book: ledger.Ledger,
-        task: memory.TaskMemory,
+        task: task_memory.TaskMemory,
         now: Callable[[], datetime],
     ) -> None:
         self._database = database
@@ -137,11 +138,11 @@ class _Keep:
         """Collection and path."""
         return {"collection": COLLECTION, "path": self._document["path"]}
 
-    async def find(self, key: str) -> ledger.Receipt | None:
+    async def find(self, key: str) -> ledger_entries.Receipt | None:
         """The entry, whichever process wrote it."""
         return dict(self._own) if await self._database.find_one(COLLECTION, self._own) is not None else None
 
-    async def perform(self, key: str) -> ledger.Receipt:
+    async def perform(self, key: str) -> ledger_entries.Receipt:
         """Insert it; one that is there stays."""
         await self._guard.keep(
             lambda: self._database.insert(COLLECTION, {**self._own, **self._document}),

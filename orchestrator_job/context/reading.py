@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from orchestrator_job.context import entries
-from orchestrator_job.delegation.tools import bounds, port
+from orchestrator_job.effects.tools import bounds, port
 
 READ_STEP = "read_step"
 

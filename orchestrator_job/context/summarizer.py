@@ -13,8 +13,8 @@ from importlib import resources
 import structlog
 
 from crds.priority import Priority
-from orchestrator_job import errors, prompt
-from orchestrator_job.delegation import asking
+from orchestrator_job import errors
+from orchestrator_job.model import model_calls, prompt_escape
 from router import client as router_client
 from router.client import reading
 from router.client.asking import THOUGHTS
@@ -34,7 +34,7 @@ _PART_CHARS_PER_TOKEN = 2
 class Summarizer:
     """Asks `model` on the round's budget; `num_ctx` is its window in tokens."""
 
-    def __init__(self, asks: asking.Asking, *, model: str, urgency: Priority, num_ctx: int | None) -> None:
+    def __init__(self, asks: model_calls.Asking, *, model: str, urgency: Priority, num_ctx: int | None) -> None:
         self._asks = asks
         self._model = model
         self._urgency = urgency
@@ -62,7 +62,7 @@ class Summarizer:
             except (errors.BudgetExhausted, router_client.Unavailable, router_client.Rejected) as error:
                 _log.warning("there is no summary", of=title[:100], reason=error.message)
                 return None
-            said = reading.plain(prompt.restore(reply.text))
+            said = reading.plain(prompt_escape.restore(reply.text))
             if not said or reply.cut:
                 _log.warning("there is no summary", of=title[:100], reason="the model gave none that is whole")
                 return None
@@ -73,7 +73,7 @@ class Summarizer:
 
 def messages(title: str, text: str) -> list[dict[str, str]]:
     """System and user message."""
-    user = f"<question>{prompt.defuse(title)}</question>\n<document>\n{prompt.defuse(text)}\n</document>"
+    user = f"<question>{prompt_escape.defuse(title)}</question>\n<document>\n{prompt_escape.defuse(text)}\n</document>"
     return [{"role": "system", "content": f"{TAG}\n{_instructions()}"}, {"role": "user", "content": user}]
 
 
@@ -91,4 +91,4 @@ def parts(text: str, most: int) -> list[str]:
 
 @functools.cache
 def _instructions() -> str:
-    return (resources.files("orchestrator_job.prompts") / "context.v1.txt").read_text(encoding="utf-8").strip()
+    return (resources.files("orchestrator_job.model.prompts") / "context.v1.txt").read_text(encoding="utf-8").strip()

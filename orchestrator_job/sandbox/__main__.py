@@ -22,8 +22,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from clients import tls_trust
 from crds import errors, scope
 from kb import client as kb_client
-from orchestrator_job import patience, termination
+from orchestrator_job import termination
 from orchestrator_job.sandbox import workspace
+from orchestrator_job.store import retry
 
 _PREFIX = "JERVIS_SANDBOX_"
 _KILLED = 137
@@ -82,7 +83,7 @@ def main(arguments: list[str]) -> int:
 
 async def _step(step: str, config: Settings) -> dict[str, Any]:
     where = scope.Scope(client_id=config.client, project_id=config.project, group_id=config.group)
-    insistence = patience.Patience(config.unavailable_seconds)
+    insistence = retry.Patience(config.unavailable_seconds)
     async with httpx.AsyncClient(verify=tls_trust.context(), timeout=300, trust_env=False) as http:
         kb = kb_client.Client(config.kb_url, http, kb_client.token_file(config.token_file), attempts=1)
         if step == "fetch":

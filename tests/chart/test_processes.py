@@ -15,7 +15,7 @@ from pydantic_settings import BaseSettings
 from contracts.api import history
 from controllers import admission
 from controllers.pendingtask import job
-from orchestrator_job.delegation.tools import settings as run_tools
+from orchestrator_job.effects.tools import settings as run_tools
 from tests.chart import rendering
 from tests.chart.rendering import CHART, Chart, Manifest
 from tests.controllers import build

@@ -19,7 +19,7 @@ from clients import tls_trust
 from kb import mongo
 from kb.graph.arango import connection as arango
 from kb.vectors.weaviate import connection as weaviate
-from orchestrator_job import mongo as runs
+from orchestrator_job.store import mongo as runs
 from router.proxy import pool
 
 PAUSE = 0.5

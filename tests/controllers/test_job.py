@@ -16,7 +16,7 @@ from controllers.pendingtask import job
 from crds import exit_reasons
 from crds.flags import Flag
 from crds.values import quantity_bytes
-from orchestrator_job.delegation.tools import settings as tool_settings
+from orchestrator_job.effects.tools import settings as tool_settings
 from tests.controllers.build import UID, task
 
 TEMPLATE = job.Template(

@@ -12,10 +12,9 @@ from crds import flags, pendingtask
 from hack.cluster import layout
 from hack.demo import agents, connected, release, servers, settings
 from tests.fakes.ollama import process
-from tests.orchestrator_job import job
+from tests.orchestrator_job import job, sources
 from tests.orchestrator_job.conftest import fake, known, mongodb_uri, simulator, store, task
-from tests.orchestrator_job.delegation import sources
-from tests.orchestrator_job.delegation.test_runs import decided
+from tests.orchestrator_job.run.test_delegation_runs import decided
 
 __all__ = ["fake", "known", "mongodb_uri", "simulator", "store", "task"]
 

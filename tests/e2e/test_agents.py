@@ -33,9 +33,9 @@ from tests.e2e.conftest import NAMESPACE, VALUES
 from tests.e2e.simulator import Simulator
 from tests.e2e.site import Site
 from tests.orchestrator_job import job
-from tests.orchestrator_job.delegation.test_runs import PLAN, SYNTHESIS, planned
-from tests.orchestrator_job.delegation.workbench import calls, report
-from tests.orchestrator_job.legacy.test_runs import GOALS, LEGACY, STEPS, goal, steps
+from tests.orchestrator_job.run.test_delegation_runs import PLAN, SYNTHESIS, planned
+from tests.orchestrator_job.run.test_goal_runs import GOALS, LEGACY, STEPS, goal, steps
+from tests.orchestrator_job.workbench import calls, report
 from tests.waiting import until
 
 _NAMESPACE, _DATABASE = f"{NAMESPACE}-agents", "jervis_agents"

@@ -12,7 +12,8 @@ from bench.real import corpus, facts
 from kb import api
 from kb.agent import decision
 from kb.reading import extraction, hints, sentence
-from orchestrator_job import answer, plan
+from orchestrator_job.answer import model_answer
+from orchestrator_job.plan import run_plan
 from router.client import asking, calls, endless, reading, schema
 
 _HERE = Path(__file__).parent
@@ -40,8 +41,8 @@ def test_an_answer_is_used_and_what_is_wrong_is_counted(
     name: str, citations: list[int], confidence: float, problems: set[tuple[str, str]]
 ) -> None:
     text = _text(f"{name}.json")
-    read = reading.read(text, answer.Draft, choices={"citations": list(_EVIDENCE)})
-    given = answer.judged(read.value, _EVIDENCE)
+    read = reading.read(text, model_answer.Draft, choices={"citations": list(_EVIDENCE)})
+    given = model_answer.judged(read.value, _EVIDENCE)
     assert given.answer == json.loads(text)["answer"]
     assert (given.citations, given.confidence, given.needs_input) == (citations, confidence, False)
     assert _wrong(read) >= problems
@@ -49,7 +50,7 @@ def test_an_answer_is_used_and_what_is_wrong_is_counted(
 
 def test_an_answer_that_asks_nothing_is_an_answer() -> None:
     text = _text("answer_needs_input_without_question.json")
-    given = answer.judged(reading.read(text, answer.Draft).value, _EVIDENCE)
+    given = model_answer.judged(reading.read(text, model_answer.Draft).value, _EVIDENCE)
     assert (given.answer, given.needs_input, given.questions) == (json.loads(text)["answer"], False, [])
 
 
@@ -78,7 +79,7 @@ async def test_a_plan_of_blank_lines_is_no_plan_and_is_asked_for_again() -> None
         return calls.Reply(_text("plan_blank_lines.txt"), cut=True)
 
     with pytest.raises(reading.Unusable):
-        await asking.ask(send, [{"role": "user", "content": "q"}], [plan.Draft], plan.judged)
+        await asking.ask(send, [{"role": "user", "content": "q"}], [run_plan.Draft], run_plan.judged)
     assert len(tries) == asking.ATTEMPTS
 
 

@@ -29,7 +29,7 @@ class Runs:
         """Start the run of that attempt when it is new; its termination message once it has ended."""
         key = (name, attempt)
         if key not in self._children:
-            start = children.of("orchestrator_job", "orchestrator_job.graph").start
+            start = children.of("orchestrator_job", "orchestrator_job.run.graph").start
             self._children[key] = start(self._environment(name, attempt), self._folder / f"log-{name}-{attempt}")
         status = self._children[key].poll()
         if status is None:

@@ -18,7 +18,7 @@ from tests.operator.conftest import Space
 from tests.operator.process import Start
 from tests.orchestrator_job import job as scripts
 from tests.orchestrator_job import knowledge as answers
-from tests.orchestrator_job.test_standing import rule
+from tests.orchestrator_job.context.test_rules_context import rule
 from tests.waiting import until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]

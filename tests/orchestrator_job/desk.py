@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from tests.fakes.ollama import process
-from tests.orchestrator_job import job, knowledge, mongowire
-from tests.orchestrator_job.delegation import sources
+from tests.orchestrator_job import job, knowledge, mongowire, sources
 
 _STATUS = {"Answered": 0, "NeedsInput": 0, "NeedsApproval": 0, "Rejected": 0, "Drained": 42}
 """The exit status of a run by its reason; for each other reason it is 1."""

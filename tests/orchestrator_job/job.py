@@ -109,7 +109,7 @@ class Job:
         """Start a process of this attempt without the seconds that imports take; its message goes to a file of its
         own."""
         log = self._log()
-        nursery = children.of("orchestrator_job", "orchestrator_job.graph")
+        nursery = children.of("orchestrator_job", "orchestrator_job.run.graph")
         return Running(nursery.start(self._environment(attempt, environment), log), log)
 
     def start_from_nothing(self) -> Running:

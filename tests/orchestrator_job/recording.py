@@ -3,12 +3,13 @@
 A change of the state's meaning (or of LangGraph) must either read what is in `corpus/` or refuse it with a reason. To
 keep the present form under a new name, with the data services up:
 
-    JERVIS_RECORD=schema-2 pytest tests/orchestrator_job/test_corpus.py -k present
+    JERVIS_RECORD=schema-2 pytest tests/orchestrator_job/run/test_corpus.py -k present
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,12 +33,13 @@ _COLLECTIONS = (
 
 
 def save(store: job.Store, path: Path) -> None:
-    """Write everything that the store holds of its task."""
+    """Write everything that the store holds of its task. None of it names a module of the program."""
     documents = {collection: store.all(collection) for collection in _COLLECTIONS}
     for entry in documents["orchestrator_context"]:
         # A recorded thread is read for years.
         entry["expiresAt"] = _LATE
     path.write_text(json_util.dumps(documents, indent=1) + "\n")
+    assert b"orchestrator_job" not in contents(path)
 
 
 def load(store: job.Store, path: Path) -> str:
@@ -49,6 +51,23 @@ def load(store: job.Store, path: Path) -> str:
             store.database[collection].insert_many(entries)
     uid: str = documents["task_memory"][0]["_id"]
     return uid
+
+
+def contents(path: Path) -> bytes:
+    """All that a recorded thread has, with the bytes of its checkpoints as they are."""
+    return b"\n".join(_values(json_util.loads(path.read_text())))
+
+
+def _values(value: Any) -> Iterator[bytes]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key.encode()
+            yield from _values(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _values(inner)
+    else:
+        yield value if isinstance(value, bytes) else str(value).encode()
 
 
 def path(name: str, folder: Path) -> Path:

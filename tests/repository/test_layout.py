@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -174,6 +175,19 @@ def test_drivers_stay_in_their_modules() -> None:
 ALONE = {"orchestrator_job/analyze/joern/analyze.py"}
 # Reads nothing: the variables of a task that came later become those of the process, for every settings module.
 WRITES = {"orchestrator_job/settings.py"}
+
+
+def test_each_pure_module_of_a_run_is_kept_from_drivers() -> None:
+    named = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in (ROOT / "orchestrator_job").rglob("*.py")
+        if re.search(r"\bPure\b", ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
+    }
+    linted = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+    (contract,) = [one for one in linted if one["name"] == "pure modules of a run reach no driver"]
+    assert set(contract["source_modules"]) == named
+    assert not contract.get("allow_indirect_imports")
+    assert not contract.get("ignore_imports")
 
 
 def test_only_settings_read_the_environment() -> None:

@@ -67,7 +67,7 @@ def test_the_known_ones_are_found() -> None:
     tools = walking.arguments()
     assert {"job.SendMail", "job.Delegate", "qualify.routeTask", "mcp.ask", "agent.GraphExploreTool"} <= tools.keys()
     assert len(tools) >= 70
-    assert {"orchestrator_job.answer.Given", "orchestrator_job.plan.Draft, chosen"} <= {
+    assert {"orchestrator_job.answer.model_answer.Given", "orchestrator_job.plan.run_plan.Draft, chosen"} <= {
         sample.name for sample in walking.answers()
     }
     assert {f"call of foreign {name}" for name in foreign.LISTED} <= {sample.name for sample in walking.calls()}

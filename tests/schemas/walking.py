@@ -76,7 +76,7 @@ def arguments() -> dict[str, type[pydantic.BaseModel]]:
     from kb.agent import tree
     from kb.qualify.tools import registry
     from kb.service.http import tools as http
-    from orchestrator_job.delegation.tools import port
+    from orchestrator_job.effects.tools import port
 
     listed: dict[str, type[pydantic.BaseModel]] = {f"job.{one.__name__}": one for one in _below(port.Arguments)}
     listed |= {f"qualify.{one.name}": one.arguments for one in registry.ALL}
@@ -88,7 +88,7 @@ def arguments() -> dict[str, type[pydantic.BaseModel]]:
 @functools.cache
 def names() -> Mapping[str, list[str]]:
     """Agents, and the tools of the agent that has most: by the part of a property's name that says which it is."""
-    from orchestrator_job.delegation import registry
+    from orchestrator_job.agents import registry
 
     agents = registry.Registry.load()
     tools = max((agent.capability.tool_names for agent in (*agents.specialists, agents.legacy)), key=len)
@@ -123,23 +123,29 @@ def built() -> dict[str, list[Sample]]:
     """What each function of the product makes as `format`, by the function's name."""
     modules()
     from kb.agent import decision, tree
-    from orchestrator_job import answer, plan
-    from orchestrator_job.delegation import plans, registry, teaching
+    from orchestrator_job.agents import registry
+    from orchestrator_job.answer import model_answer
+    from orchestrator_job.plan import execution_plan, procedure_question, run_plan
 
     agents = registry.Registry.load().specialists
     own: list[Any] = [one for one in _below(tree.Chosen) if hasattr(one, "inputs")]
     available = {f"{one.__module__}.{one.__qualname__}": [one] for one in own if one.__module__.startswith("kb.")}
     available |= {"any": [one for some in available.values() for one in some]}
     available |= {one.name: [one] for one in served(*foreign.LISTED)}
-    steps = {count: [teaching.Line("a step")] * count for count in (1, 2, plans.MOST)}
+    steps = {count: [procedure_question.Line("a step")] * count for count in (1, 2, execution_plan.MOST)}
     made: dict[str, dict[str, schema.Wire]] = {
         "kb.agent.decision.schema": {name: decision.schema(some) for name, some in available.items()},
-        "orchestrator_job.answer.wire": {str(len(some)): answer.wire(some) for some in ((), (1,), EVIDENCE)},
-        "orchestrator_job.delegation.plans.wire": {"all": plans.wire(agents), "one": plans.wire(agents[:1])},
-        "orchestrator_job.delegation.teaching.wire": {
-            str(count): teaching.wire(some, agents) for count, some in steps.items()
+        "orchestrator_job.answer.model_answer.wire": {
+            str(len(some)): model_answer.wire(some) for some in ((), (1,), EVIDENCE)
         },
-        "orchestrator_job.plan.wire": {"all": plan.wire(names()["tool"]), "none": plan.wire(())},
+        "orchestrator_job.plan.execution_plan.wire": {
+            "all": execution_plan.wire(agents),
+            "one": execution_plan.wire(agents[:1]),
+        },
+        "orchestrator_job.plan.procedure_question.wire": {
+            str(count): procedure_question.wire(some, agents) for count, some in steps.items()
+        },
+        "orchestrator_job.plan.run_plan.wire": {"all": run_plan.wire(names()["tool"]), "none": run_plan.wire(())},
     }
     return {
         function: [Sample(f"{function} {name}", wire) for name, wire in some.items()] for function, some in made.items()

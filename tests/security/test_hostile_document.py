@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from crds import access as accesses
 from kb import errors, metrics
 from kb.files import inspection, sniff
-from orchestrator_job import prompt
+from orchestrator_job.model import prompt_escape
 from router import client as router_client
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
@@ -104,6 +104,6 @@ def test_a_file_that_grows_is_refused_before_it_does(make: Callable[[], bytes]) 
 
 @given(st.text() | st.from_regex(r"(</?\s*(evidence|QUESTION|system)[ >]|\[ ?prompt:[a-z./]{0,9}\])+"))
 def test_no_text_of_it_ends_its_block_in_a_prompt(text: str) -> None:
-    shown = prompt.defuse(text)
+    shown = prompt_escape.defuse(text)
     assert not re.search(r"<\s*/?\s*(evidence|question|system)|\[\s*prompt\s*:", shown, re.IGNORECASE)
     assert html.unescape(shown) == html.unescape(text)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator_job import answer
+from orchestrator_job.answer import model_answer
 from tests.fakes.ollama.embedding import minilm, session
 from tests.fakes.ollama.rules import fitting, generic, prompt, respond
 
@@ -56,11 +56,11 @@ def test_what_the_evidence_does_not_say_is_asked_of_the_user(embedder: minilm.Em
 
 
 def test_of_the_two_shapes_of_an_answer_the_one_that_fits_is_written(embedder: minilm.Embedder) -> None:
-    wire = answer.wire(list(EVIDENCE))
+    wire = model_answer.wire(list(EVIDENCE))
     asking = fitting.fit(wire, reply(embedder, "What is the capital of Mongolia?", EVIDENCE), generic.facts("", None))
-    assert answer.parse(json.dumps(asking), list(EVIDENCE)).needs_input
+    assert model_answer.parse(json.dumps(asking), list(EVIDENCE)).needs_input
     given = fitting.fit(wire, reply(embedder, "Why was the backup moved?", EVIDENCE), generic.facts("", None))
-    read = answer.parse(json.dumps(given), list(EVIDENCE))
+    read = model_answer.parse(json.dumps(given), list(EVIDENCE))
     assert (read.needs_input, read.citations[0]) == (False, 2)
 
 

@@ -41,7 +41,7 @@ _ROUTES = frozenset(
         ("POST", "/api/v1/code/map"),
         ("POST", "/api/v1/code/history"),
         ("POST", "/api/v1/code/neighbourhood"),
-        # The decision agent answers a run's own question (`orchestrator_job.consult`).
+        # The decision agent answers a run's own question (`orchestrator_job.run.consult`).
         ("POST", "/api/v1/agentic_search"),
         ("GET", "/api/v1/agentic_search/{stream}"),
         ("DELETE", "/api/v1/agentic_search/{stream}"),

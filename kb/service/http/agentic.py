@@ -44,7 +44,8 @@ class Agentic:
         if urgency is None:
             # A person waits, as for `jervis-kb ask` and the tools at /mcp.
             urgency = access.capped(request, priority.Priority.P1) or priority.Priority.P1
-        # A run that a person's approval is asked of does not give the answer before it (`orchestrator_job.ending`).
+        # A run that a person's approval is asked of does not give the answer before it
+        # (`orchestrator_job.run.finalize`).
         reviewed = access.of_run(request)
         found = await self._questions.ask(asked, urgency, who=access.who(request), reviewed=reviewed)
         try:

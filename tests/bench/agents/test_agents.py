@@ -89,7 +89,7 @@ async def test_trees_overspend_a_call_in_each_branch_and_a_counter_read_before_i
 
 
 @pytest.mark.services
-@thorough.only  # Kills at boundaries: tests/orchestrator_job/delegation/test_crashes.py.
+@thorough.only  # Kills at boundaries: tests/orchestrator_job/run/test_delegation_crashes.py.
 async def test_a_killed_run_is_equal_to_the_undisturbed_one_and_a_plain_graph_is_not() -> None:
     cases = list(zip(crashes.KINDS, SEEDS, strict=True))
     async with opened() as site:

@@ -13,10 +13,11 @@ from contracts.api import sandbox
 from controllers.archive import finished, mongo, openapi, query, record, wire
 from controllers.memory import mongo as memory
 from crds.phases import Phase
-from orchestrator_job import artifacts, checkpoints, fence, ledger, outcome
-from orchestrator_job import memory as read
-from orchestrator_job.delegation import journal
-from orchestrator_job.delegation.tools import checkout, outside
+from orchestrator_job import outcome
+from orchestrator_job.effects import journal, ledger
+from orchestrator_job.effects.tools import checkout, remote_effects
+from orchestrator_job.run import checkpoints
+from orchestrator_job.store import artifacts, fence, task_memory_reader
 from tests.controllers.archive.build import NOW, UID, raw
 from tests.controllers.build import present
 
@@ -160,10 +161,10 @@ def test_every_collection_of_a_run_is_swept_and_the_notices_and_effects() -> Non
         ledger.COLLECTION,
         fence.COLLECTION,
         outcome.RESULTS,
-        read.COLLECTION,
+        task_memory_reader.COLLECTION,
         journal.COLLECTION,
         checkout.COLLECTION,
-        outside.COLLECTION,
+        remote_effects.COLLECTION,
         sandbox.COLLECTION,
         mongo_collections.NOTICES,
         mongo_collections.EFFECTS,

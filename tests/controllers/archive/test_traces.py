@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controllers.archive import traces
-from orchestrator_job import steps as run_steps
+from orchestrator_job.run import node_records as run_steps
 
 AT = datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
 OWNER = {"namespace": "team", "name": "mail-1"}

@@ -17,7 +17,9 @@ from controllers.outcomes import reconcile, report
 from crds import pendingtask, scope
 from kb import api, client
 from kb.outcome import significance
-from orchestrator_job import account, memory, pack
+from orchestrator_job.answer import evidence_pack
+from orchestrator_job.context import significance as of_run
+from orchestrator_job.store import task_memory
 from tests.controllers.archive import build
 from tests.controllers.build import present
 
@@ -284,9 +286,9 @@ async def test_what_ended_long_ago_is_not_told() -> None:
 
 def test_the_run_speaks_the_words_that_the_report_reads() -> None:
     kind = pendingtask.Type.EMAIL
-    task = memory.TaskMemory(task_uid="u", type=kind, scope=scope.Scope(client_id="acme"), content="x")
-    items = [pack.Item(id=1, source="wiki::1", content="How it is done.", origin="RAG")]
-    told = present(report.of(document({**RESULT, "stepResults": [], **account.of(task, items, [1])})))
+    task = task_memory.TaskMemory(task_uid="u", type=kind, scope=scope.Scope(client_id="acme"), content="x")
+    items = [evidence_pack.Item(id=1, source="wiki::1", content="How it is done.", origin="RAG")]
+    told = present(report.of(document({**RESULT, "stepResults": [], **of_run.of(task, items, [1])})))
     assert [(one.action, one.result) for one in told.step_results] == [("found wiki::1", "How it is done.")]
 
 
@@ -322,9 +324,11 @@ def delegated(
     }
     effects = [{"intent": {"tool": tool}, "result": {"text": "Done."}}] if tool else []
     states = {"r1.d1": {"status": "COMPLETED"}}
-    what = account.Delegated(api.TaskCategory(kind), {"r1.d1": "Do it."}, [output], effects, states)
-    task = memory.TaskMemory(task_uid="u", type="UserInputProcessing", scope=scope.Scope(client_id="acme"), content="x")
-    return dict(account.of(task, [], [], what))
+    what = of_run.Delegated(api.TaskCategory(kind), {"r1.d1": "Do it."}, [output], effects, states)
+    task = task_memory.TaskMemory(
+        task_uid="u", type="UserInputProcessing", scope=scope.Scope(client_id="acme"), content="x"
+    )
+    return dict(of_run.of(task, [], [], what))
 
 
 @pytest.mark.parametrize(

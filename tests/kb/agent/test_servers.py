@@ -22,7 +22,7 @@ from tests.fakes.ollama import process
 from tests.kb import scopes
 from tests.kb.agent import rig
 from tests.kb.agent.rig import WRITE, rule
-from tests.orchestrator_job.delegation.tools import weather
+from tests.orchestrator_job.effects.tools import weather
 
 ASK = rig.decided("weather.forecast", "It is about the weather", city="Brno")
 SAID = 'The server says "Rain in Brno, all day long." [1]'

@@ -114,7 +114,7 @@ async def test_a_week_and_fifty_entries(kb_client: client.Client, clock: clocks.
 async def test_entries_of_the_job_are_read_as_they_are(
     kb_client: client.Client, database: mongo.Database, clock: clocks.Clock
 ) -> None:
-    """The document that `orchestrator_job.results.RememberSession` writes."""
+    """The document that `orchestrator_job.effects.results.RememberSession` writes."""
     owner = {"clientId": "acme", "projectId": "shop", "groupId": ""}
     times = {"timestamp": clock(), "expiresAt": clock() + timedelta(days=7)}
     said = {"source": "background", "summary": "Answered.", "details": None, "taskId": "uid-1"}

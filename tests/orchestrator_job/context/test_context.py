@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator_job import memory, mongo, patience
 from orchestrator_job.context import entries, reading, retention, summarizer
 from orchestrator_job.context.retention import Level
-from orchestrator_job.delegation.tools import port
-from tests.orchestrator_job import job
-from tests.orchestrator_job.delegation import workbench
+from orchestrator_job.effects.tools import port
+from orchestrator_job.store import mongo, retry, task_memory
+from tests.orchestrator_job import job, workbench
 
 
 def entry(level: Level, path: str, **fields: Any) -> entries.Entry:
@@ -117,7 +116,9 @@ def test_the_parts_of_a_text_are_the_text(text: str, most: int) -> None:
     assert all(len(one) <= most for one in found)
 
 
-async def opened(store: job.Store, task: memory.TaskMemory, now: list[datetime], attempt: int = 1) -> entries.Context:
+async def opened(
+    store: job.Store, task: task_memory.TaskMemory, now: list[datetime], attempt: int = 1
+) -> entries.Context:
     """That of a process which works on the task, and asks no model; the time is the first of `now`."""
     bench = workbench.Bench(store, None, task, attempt=attempt)  # type: ignore[arg-type]
     await bench.guard.claim(workbench.NOW)
@@ -140,7 +141,7 @@ async def test_an_entry_is_written_once_and_expires(store: job.Store, uid: str) 
     assert [one.path for one in await context.before(2)] == ["r1.g1"]
     now[0] += timedelta(days=8)
     assert [one.path for one in await context.of_round(1)] == ["r1.g1"]
-    assert await entries.expire(mongo.Database(store.client, store.name, patience.Patience(5)), now[0]) == 1
+    assert await entries.expire(mongo.Database(store.client, store.name, retry.Patience(5)), now[0]) == 1
 
 
 @pytest.mark.services

@@ -1,0 +1,176 @@
+"""Effects that earlier rounds have begun and of which no run has received the end.
+
+A message of the user begins another round, also while an effect is under way or may have happened. Its agents have
+other steps, so none of them would come to that effect again. Therefore such effects are settled before a round does
+anything else: one that is known to have happened is recorded as done, and the agents read that it was; one that did
+not happen is left to them; about any other a person decides, who sees it as in any request of approval.
+
+The call is read from the journal, where it stands as the model wrote it, and from the ledger, which has the arguments
+of an approval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crds import scope
+from orchestrator_job import errors
+from orchestrator_job.agents import registry
+from orchestrator_job.answer import language
+from orchestrator_job.effects import journal, ledger, ledger_entries, tool_calls
+from orchestrator_job.effects.tools import port, toolbox
+from orchestrator_job.model import rules_context
+from orchestrator_job.store import delegation_progress, retry
+
+
+def _gone(why: str) -> str:
+    """What a person can do about an effect that cannot be repeated."""
+    why = why.rstrip(".")
+    return f"It cannot be done again: {why}. Check whether it took place, and reject it to leave it at that."
+
+
+class Effect:
+    """An effect that an earlier round began, as a `ledger_entries.Effect`; `same` is it with what was called then.
+    Without that it cannot be looked up. `why` says why it is not done again whatever a person decides."""
+
+    def __init__(self, intent: Mapping[str, Any], same: ledger_entries.Effect | None, why: str = "") -> None:
+        self._intent, self._same, self._why = intent, same, why
+
+    @property
+    def repeatable(self) -> bool:
+        """As the effect itself is."""
+        return self._same is not None and self._same.repeatable
+
+    def intent(self) -> Mapping[str, Any]:
+        """As it was announced."""
+        return self._intent
+
+    async def find(self, key: str) -> ledger_entries.Receipt | None:
+        """Raises what the effect raises."""
+        return await self._same.find(key) if self._same is not None else None
+
+    async def perform(self, key: str) -> ledger_entries.Receipt:
+        """Raises MayHaveHappened where it is not done a second time: whether it was the first time is still unknown."""
+        if self._same is None or self._why:
+            raise errors.MayHaveHappened(f"{key} is not done again.", remedy=_gone(self._why))
+        try:
+            return await self._same.perform(key)
+        except errors.NotBegun as error:
+            raise errors.MayHaveHappened(
+                f"{key} is not done again.", remedy=f"{error.message} {ledger_entries.CHECK}"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An entry of the ledger: the effect, and what a person is shown of it."""
+
+    effect: Effect
+    request: tool_calls.Request
+
+
+class Unsettled:
+    """Settles what earlier rounds have begun. `opener` builds the tools of a run under the rules of its round."""
+
+    def __init__(
+        self,
+        book: ledger.Ledger,
+        records: journal.Journal,
+        insistence: retry.Patience,
+        viewer: scope.Scope,
+        opener: Callable[[rules_context.Standing], Awaitable[toolbox.Toolbox]],
+    ) -> None:
+        self._book = book
+        self._records = records
+        self._insistence = insistence
+        self._viewer = viewer
+        self._opener = opener
+
+    async def settle(self, round_number: int, held: rules_context.Standing) -> tool_calls.Request | None:
+        """The request for a person about the first effect that is unknown; None once all of rounds before this one are
+        settled. Nothing is done again before all are decided. Raises Fenced, and what the tools' clients raise when
+        their services stay away."""
+        entries = await self._book.started(round_number)
+        if not entries:
+            return None
+        tools = (await self._opener(held)).tools
+        again = []
+        for entry in entries:
+            begun = await self._begun(entry, tools, held)
+            if await self._unknown(begun):
+                one = begun.request
+                if one.definition and await self._book.outdated(one.step, one.ordinal, one.definition):
+                    one = one.model_copy(update={"why": tool_calls.redefined(one.why, one.tool)})
+                if not await self._book.resolved(one.step, one.ordinal, one.definition):
+                    return one
+                again.append(begun)
+        for begun in again:
+            if (request := await self._decided(begun)) is not None:
+                return request
+        return None
+
+    async def _unknown(self, begun: Begun) -> bool:
+        one = begun.request
+        return await self._insistence.insist(
+            f"look up {one.tool}", lambda: self._book.look(one.step, one.ordinal, begun.effect)
+        )
+
+    async def _decided(self, begun: Begun) -> tool_calls.Request | None:
+        """Does as a person has decided; the request where that was not possible, and one is asked once more."""
+        one = begun.request
+        try:
+            await self._insistence.insist(
+                f"carry out {one.tool}", lambda: self._book.settle(one.step, one.ordinal, begun.effect)
+            )
+        except errors.MayHaveHappened as error:
+            await self._book.resolved(one.step, one.ordinal, one.definition)
+            return one.model_copy(update={"why": tool_calls.unknown(one.tool, error.remedy or "")})
+        return None
+
+    async def _begun(
+        self, entry: Mapping[str, Any], tools: Mapping[str, port.Tool], held: rules_context.Standing
+    ) -> Begun:
+        step, ordinal, intent = str(entry["step"]), int(entry["ordinal"]), dict(entry["intent"])
+        place = port.Place(
+            viewer=self._viewer,
+            delegation_id=step,
+            ordinal=ordinal,
+            round=delegation_progress.round_of(step),
+            language=language.DEFAULT,
+        )
+        record = await self._records.open(step)
+        called = await record.call(ordinal)
+        agent, name = await record.agent(), str(intent["tool"])
+        try:
+            if called is None:
+                raise port.Misused("its arguments are not kept any more")
+            name = str(called["name"])
+            tool = tools.get(name)
+            if not isinstance(tool, port.Acting):
+                raise port.Misused(f"there is no tool {name} in this run")
+            approved = await self._book.decided(tool_calls.approval(step), ordinal)
+            edited = tool_calls.decided_arguments(approved) if approved is not None else None
+            given = port.parse(tool, called["arguments"] if edited is None else edited)
+            permitted = bool(registry.permitted([name], held.provisions))
+            barred = "" if permitted else f"a rule forbids {name}"
+            why = tool_calls.unknown(name, ledger_entries.CHECK if permitted else _gone(barred))
+            if intent.get("definition", "") not in ("", tool_calls.definition(tool)):
+                why = tool_calls.redefined(why, name)
+            request = tool_calls.asking(tool, given, place, agent, why, unknown=True)
+            return Begun(Effect(intent, tool.effect(given, place), barred), request)
+        except port.Misused as error:
+            aims = {key: str(value) for key, value in (intent.get("aims") or {}).items()}
+            request = tool_calls.Request(
+                delegation_id=step,
+                ordinal=ordinal,
+                agent=agent,
+                tool=name,
+                arguments=dict(aims),
+                shown="\n".join([f"{intent['tool']} of round {place.round}", *(f"{a}: {b}" for a, b in aims.items())]),
+                aims={**aims, "connection": str(intent.get("connection", ""))},
+                why=tool_calls.unknown(name, _gone(error.message)),
+                unknown=True,
+            )
+            return Begun(Effect(intent, None, error.message), request)

@@ -1,0 +1,130 @@
+"""Tools of other servers by the Model Context Protocol (`clients.toolservers`), named SERVER.TOOL.
+
+A tool of a server without `readOnly` has an effect that cannot be looked up, so a person approves each call, and
+decides again where one was begun and not answered, or where the server says something else of the tool since. A run can
+do without any of these servers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import ConfigDict
+
+from clients import toolservers
+from crds import scope, tools
+from orchestrator_job import errors as job_errors
+from orchestrator_job.effects import ledger_entries
+from orchestrator_job.effects.tools import bounds, port
+
+
+class _Any(port.Arguments):
+    """Arguments by the server's own schema, which the server checks."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+def arguments(schema: Mapping[str, Any]) -> type[port.Arguments]:
+    """A class of arguments that shows `schema` to the model and takes any object."""
+
+    class Given(_Any):
+        @classmethod
+        def model_json_schema(cls, *_: Any, **__: Any) -> dict[str, Any]:
+            return dict(schema)
+
+    return Given
+
+
+class _Tool:
+    away_seconds = port.DISPENSABLE_SECONDS
+
+    def __init__(self, offered: toolservers.Offered) -> None:
+        self._offered = offered
+        self.name, self.description = offered.called, offered.about
+        self.arguments = arguments(offered.schema)
+
+    async def _call(self, given: Any) -> port.Result:
+        """Raises `toolservers.Away`, and NotBegun where the call was not sent."""
+        sent = dict(given.model_extra or {})
+        if len(json.dumps(sent)) > toolservers.MOST_ARGUMENTS:
+            return bounds.failed(f"The arguments have more than {toolservers.MOST_ARGUMENTS} characters.")
+        try:
+            answer = await toolservers.call(self._offered, sent)
+        except toolservers.NotSent as error:
+            raise job_errors.NotBegun(error.message) from error
+        return port.Result(bounds.cut(answer.text), sources=(self._offered.source,), failed=answer.failed)
+
+
+class ReadingTool(_Tool):
+    """Of a server with `readOnly`."""
+
+    async def read(self, given: Any, place: port.Place) -> port.Result:
+        """The server's answer. Raises as `_call`."""
+        return await self._call(given)
+
+
+class ActingTool(_Tool):
+    """Of any other."""
+
+    tier = port.Tier.APPROVED
+
+    @property
+    def definition(self) -> str:
+        """Of the server's list of tools."""
+        return self._offered.definition
+
+    def aims(self, given: Any) -> Mapping[str, str]:
+        """Every argument that is a text, and those within lists and objects."""
+        return dict(_texts("", given.model_extra or {}))
+
+    def shown(self, given: Any) -> str:
+        """What the server says of the tool, and all arguments."""
+        sent = json.dumps(given.model_extra or {}, ensure_ascii=False, indent=2, sort_keys=True)
+        server = self._offered.server
+        call = f"Call {self._offered.name} of the server {server.name} ({server.url})"
+        return f"{call}, which says of it: {self.description}\nWith\n{sent}"
+
+    def effect(self, given: Any, place: port.Place) -> ledger_entries.Effect:
+        """Not begun."""
+        return _Effect(self, given)
+
+
+class _Effect:
+    """A `ledger_entries.Effect` that cannot be looked up."""
+
+    repeatable = False
+
+    def __init__(self, tool: ActingTool, given: Any) -> None:
+        self._tool, self._given = tool, given
+
+    def intent(self) -> Mapping[str, Any]:
+        """The tool, as it is defined now."""
+        return {"tool": self._tool.name, "definition": self._tool.definition}
+
+    async def find(self, key: str) -> ledger_entries.Receipt | None:
+        """The protocol has no question for it."""
+        return None
+
+    async def perform(self, key: str) -> ledger_entries.Receipt:
+        """Raises `toolservers.Away`, after which it may have happened, and NotBegun."""
+        result = await self._tool._call(self._given)
+        return {"text": result.text, "failed": result.failed}
+
+
+def _texts(path: str, value: Any) -> Iterable[tuple[str, str]]:
+    if isinstance(value, str):
+        yield path or "value", value
+    elif isinstance(value, Mapping):
+        for name, one in value.items():
+            yield from _texts(f"{path}.{name}" if path else str(name), one)
+    elif isinstance(value, list):
+        for number, one in enumerate(value):
+            yield from _texts(f"{path}.{number}", one)
+
+
+async def listed(servers: Iterable[tools.Server], viewer: scope.Scope) -> tuple[list[port.Tool], dict[str, str]]:
+    """The tools of all servers that `viewer` may use, and by the name of a server that is away, why it has none."""
+    found, away = await toolservers.listed(servers, viewer.client_id)
+    return [(ReadingTool if one.server.read_only else ActingTool)(one) for one in found], away

@@ -1,0 +1,86 @@
+"""A page of the web, through the knowledge base: it resolves and judges the address and obeys the rules of the scope
+(`never-fetch`, `fetch-only`), and what was read becomes a document with a source. A run itself calls no other host.
+
+Only hosts of the allow-list are asked for, because an address can carry text to whom it names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from clients import toolservers
+from contracts.rules import enforce_lines
+from kb import api
+from kb import client as kb_client
+from orchestrator_job import outcome
+from orchestrator_job.effects.tools import bounds, knowledge, port
+
+KIND = "web_page"
+_PAUSE, _TRIES = 0.5, 20
+"""Seconds between two looks, and their number: a page that was taken is findable a moment later."""
+
+
+class FetchPage(port.Arguments):
+    """`start` is the first character that is wanted."""
+
+    url: Annotated[str, Field(min_length=8, max_length=1024, pattern=r"^https?://[^\s@\\]+$")]
+    start: Annotated[int, Field(ge=0)] = 0
+
+
+class Fetch:
+    """Fetches and reads one page. `hosts` are patterns."""
+
+    name = "fetch_page"
+    description = "Read a page of the web. Only some hosts may be asked."
+    arguments = FetchPage
+
+    def __init__(
+        self,
+        means: knowledge.Means,
+        hosts: Sequence[str],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._means, self._hosts, self._sleep = means, hosts, sleep
+
+    async def read(self, given: FetchPage, place: port.Place) -> port.Result:
+        """The text of the page. Raises `kb_client.Unavailable`."""
+        if not self._allows(given.url):
+            allowed = ", ".join(self._hosts) or "none"
+            return bounds.failed(f"The host of {given.url!r} may not be asked; allowed are: {allowed}.")
+        if not self._means.rules.shows(given.url, KIND):
+            return bounds.failed("A hard rule keeps this page back.")
+        asked = api.Crawl(scope=self._means.viewer, url=given.url, depth=0, max_pages=1, kind=KIND, gone="Keep")
+        try:
+            reply = await self._means.kb.learning.crawl(asked, urgency=self._means.urgency)
+            taken = [one for one in reply.pages if one.source_urn]
+            if not taken or taken[0].source_urn is None:
+                reasons = [one.reason for one in reply.pages if one.reason] or [reply.stopped or "nothing was read"]
+                return bounds.failed(f"{given.url} was not read: {reasons[0]}")
+            urn = taken[0].source_urn
+            if not self._allows(urn):
+                return bounds.failed(f"It leads to {urn!r}, whose host may not be asked.")
+            return await self._text(urn, given.start)
+        except kb_client.Rejected as error:
+            outcome.recheck(error)
+            return bounds.failed(error)
+
+    async def _text(self, urn: str, start: int) -> port.Result:
+        asked = api.ByKindRequest(scope=self._means.viewer, kinds=[KIND], sources=[urn], limit=1000)
+        for _ in range(_TRIES):
+            reply = await self._means.kb.looking.by_kind(asked)
+            if reply.chunks:
+                return knowledge.part(reply.chunks, start, truncated=reply.truncated)
+            await self._sleep(_PAUSE)
+        return bounds.failed(f"{urn} was taken, and cannot be read yet. Try read_source in a moment.")
+
+    def _allows(self, url: str) -> bool:
+        try:
+            host = urlsplit(url).hostname
+        except ValueError:
+            return False
+        return bool(host and self._hosts) and toolservers.allowed(self._hosts, enforce_lines.hostname(host or ""))

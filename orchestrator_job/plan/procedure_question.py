@@ -1,0 +1,214 @@
+"""What a run asks where it has no procedure, and what it makes of the answer (seed 001 "Missing procedure").
+
+The user is asked in a round of its own, before anything was done: the question ends the round as any other does, and
+the answer begins the next one. A step is what the user wrote, word for word; a model only chooses who does it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Annotated, Any, ClassVar
+
+from pydantic import ConfigDict, Field, JsonValue
+
+from kb import api
+from orchestrator_job.agents import registry
+from orchestrator_job.answer import model_answer
+from orchestrator_job.effects import trigger_words
+from orchestrator_job.model import prompt_escape, repetition
+from orchestrator_job.plan import category, execution_plan, procedures
+from orchestrator_job.store import artifacts, task_memory
+from orchestrator_job.store.graph_state import State
+from router.client import reading, schema
+
+TAG = "[prompt:job.procedure_steps/v1]"
+DECLINED = "declined"
+"""In the details of a session entry: the user wants no procedure for its pattern."""
+PATTERN = "pattern"
+_NAME_WORDS = 6
+_NAME_CHARS = 120
+_NAME_READ = 1000
+"""Characters that the name with its blanks and what follows it may have."""
+_ACTION_CHARS = 2000
+_TELLING = frozenset(("bug_report", "deadline"))
+"""Facets that make a kind of task: where it came from, and whether it asks something, do not."""
+
+_BY = r"\b(?:by|per|following|follow|use|using|according to|as in|with|nach|gemäß|laut|podle|dle|podľa)\s+"
+_OUR = r"(?:(?:the|our|its|dem|unserem|našeho|nášho)\s+)?"
+_PROCEDURE = r"(?:procedure|verfahren|postupu)\b"
+_FOR = r"(?:\s+(?:for|of|called|named|für|zu|namens|pro|na|pre))?"
+_QUOTED = r"""["“„«'‚](?P<quoted>[^"“”„«»'‘’‚\n]{2,120})["”“»'‘’]"""  # noqa: RUF001
+_PLAIN = rf"(?P<plain>[\w-]+(?:\s+[\w-]+){{0,{_NAME_WORDS - 1}}})"
+_NAMED = (
+    re.compile(_BY + _OUR + _PROCEDURE + _FOR + r"\s+" + f"(?:{_QUOTED}|{_PLAIN})", re.IGNORECASE),
+    re.compile(
+        _BY + rf"(?:the|our)\s+(?:{_QUOTED}|(?P<plain>[\w-]+(?:\s+[\w-]+){{0,3}}))\s+procedure\b", re.IGNORECASE
+    ),
+)
+_NAME_ENDS = re.compile(
+    r"\s+(?:and|then|please|that|which|by|to|und|dann|bitte|das|die|der|a|pak|potom|prosím|který|která|ktorý)\s.*$",
+    re.IGNORECASE | re.DOTALL,
+)
+_NO = frozenset(("no", "none", "nein", "keins", "keines", "ne", "nie", "-"))
+_BULLET = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]*")
+_BREAKS = re.compile(r"(?:->|→|;)\s*|(?<!\d\.)(?<=[.!])\s+")
+_NAMES_AGENT = re.compile(r"^(?P<agent>[A-Za-z][A-Za-z ]{1,40}):\s+(?P<action>\S.*)$", re.DOTALL)
+
+_QUESTIONS = {
+    "en": 'There is no procedure "{name}" yet. How is it done? Write one step in a line, in their order; an agent may '
+    'stand before it, as in "Research: find the invoice". What you answer is kept as the procedure for such tasks of '
+    'this client. Answer "no" to have it done without one.',
+    "de": 'Es gibt noch kein Verfahren „{name}“. Wie wird es gemacht? Schreiben Sie einen Schritt je Zeile, der Reihe '
+    "nach; davor darf ein Agent stehen, wie in „Research: suche die Rechnung“. Ihre Antwort wird als Verfahren für "
+    "solche Aufgaben dieses Kunden behalten. Antworten Sie „nein“, damit es ohne Verfahren gemacht wird.",
+    "cs": 'Postup „{name}“ zatím neexistuje. Jak se to dělá? Napište každý krok na jeden řádek, v pořadí; před ním smí '
+    "stát agent, třeba „Research: najdi fakturu“. Odpověď se uloží jako postup pro takové úkoly tohoto klienta. "
+    "Odpovězte „ne“, má-li se to udělat bez postupu.",
+    "sk": 'Postup „{name}“ zatiaľ neexistuje. Ako sa to robí? Napíšte každý krok na jeden riadok, v poradí; pred ním '
+    "smie stáť agent, napríklad „Research: nájdi faktúru“. Odpoveď sa uloží ako postup pre takéto úlohy tohto klienta. "
+    "Odpovedzte „nie“, ak sa to má urobiť bez postupu.",
+}  # fmt: skip
+
+
+class Chosen(schema.Shape):
+    """The model's answer. `procedure`: the lines say how something is done. The agents are by the numbers of lines."""
+
+    model_config = ConfigDict(frozen=True)
+    numbered: ClassVar[frozenset[str]] = frozenset({"agents"})
+
+    agents: Annotated[tuple[str, ...], Field(max_length=execution_plan.MOST)]
+    procedure: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A step as the user wrote it. `agent`: the one that the user named, or nothing."""
+
+    action: str
+    agent: str = ""
+
+
+def missing(
+    task: task_memory.TaskMemory, text: str, every: Iterable[api.Procedure], session: Iterable[api.SessionEntry]
+) -> str | None:
+    """The trigger of the procedure to ask for; None where none is missing.
+
+    It is missing where the user names it and there is no such one; and where a task of this kind comes again, with none
+    that fits, the user's or learned. A task is of a kind if its facets say more than where it came from.
+    """
+    known = list(every)
+    if (name := named(task, text)) is not None:
+        words = trigger_words.Words(trigger_words.tokens(name))
+        return None if any(trigger_words.fits(one.trigger_pattern, words) for one in known) else name
+    if not _TELLING & set(category.facets(task, text)):
+        return None
+    pattern = procedures.trigger(task, text)
+    of_kind = [one for one in session if (one.details or {}).get(PATTERN) == pattern and one.task_id != task.task_uid]
+    if not of_kind or any((one.details or {}).get(DECLINED) for one in of_kind):
+        return None
+    of_task = procedures.words(task, text)
+    return None if any(trigger_words.fits(one.trigger_pattern, of_task) for one in known) else pattern
+
+
+def named(task: task_memory.TaskMemory, text: str) -> str | None:
+    """The procedure by which the user wants it done: what others wrote names none."""
+    if not task.asked_by_user:
+        return None
+    for said in (*(one.text for one in reversed(task.messages)), text):
+        for pattern in _NAMED:
+            if (found := pattern.search(said)) is not None:
+                # One blank between words first: an expression looks for the end of the name from each of them.
+                plain = " ".join((found["quoted"] or found["plain"])[:_NAME_READ].split())
+                name = plain if found["quoted"] else _NAME_ENDS.sub("", plain + " ").strip()
+                if trigger_words.tokens(name) and len(name) <= _NAME_CHARS:
+                    return name
+    return None
+
+
+def question(pattern: str, language: str) -> str:
+    """For the user, in their language where it is one of four."""
+    return _QUESTIONS.get(language, _QUESTIONS["en"]).format(name=" ".join(pattern.split("_")))
+
+
+def answered(state: Mapping[str, Any], task: task_memory.TaskMemory) -> tuple[str, str] | None:
+    """The pattern that an earlier round asked about, and what the user has answered."""
+    asked = state.get("asked_procedure") or {}
+    given = next((one.text for one in task.answers if one.id == f"r{asked.get('round')}-q1"), None)
+    return None if given is None else (str(asked[PATTERN]), given)
+
+
+def lines(text: str, agents: registry.Registry) -> list[Line]:
+    """The steps of an answer; none for a no."""
+    if text.strip().strip(".!").casefold() in _NO:
+        return []
+    written = [line for line in text.splitlines() if line.strip()]
+    parts = written if len(written) > 1 else [part for line in written for part in _BREAKS.split(line)]
+    found = []
+    for part in parts:
+        action = _BULLET.sub("", part).strip()[:_ACTION_CHARS]
+        if not action:
+            continue
+        match = _NAMES_AGENT.match(action)
+        try:
+            found.append(Line(match["action"], agents.agent(match["agent"].strip()).name) if match else Line(action))
+        except KeyError:
+            found.append(Line(action))
+    return found[: execution_plan.MOST]
+
+
+def messages(steps: Sequence[Line], agents: Sequence[registry.Agent]) -> list[dict[str, str]]:
+    """Asks for the agent of each step."""
+    listed = "\n".join(f"{one.name}: {one.capability.description}" for one in agents)
+    said = prompt_escape.defuse("\n".join(f"{number}. {one.action}" for number, one in enumerate(steps, 1)))
+    return [
+        {"role": "system", "content": f"{TAG}\n{_instructions()}"},
+        {"role": "user", "content": f"Agents:\n{listed}\n<answer>\n{said}\n</answer>"},
+    ]
+
+
+def wire(steps: Sequence[Line], agents: Sequence[registry.Agent]) -> schema.Wire:
+    """What is sent as the shape of the answer: an agent for each line."""
+    return schema.wire(Chosen, choices={"agents": [agent.name for agent in agents]}, counts={"agents": len(steps)})
+
+
+def judged(chosen: Chosen, steps: Sequence[Line], agents: Sequence[registry.Agent]) -> Chosen:
+    """Raises Unusable for another number of agents, and for those that are not there."""
+    if len(chosen.agents) != len(steps) or set(chosen.agents) - {agent.name for agent in agents}:
+        raise reading.Unusable(f"agents must be {len(steps)} of those that are listed")
+    return chosen
+
+
+def draft(client_id: str, pattern: str, steps: Sequence[Line], names: Sequence[str]) -> api.ProcedureDraft:
+    """The procedure as the user defines it; what the user named comes before `names`."""
+    made = [api.Step(agent=one.agent or name, action=one.action) for one, name in zip(steps, names, strict=True)]
+    return api.ProcedureDraft(client_id=client_id, trigger_pattern=pattern, procedure_steps=made, source="user_defined")
+
+
+class AskProcedure:
+    """The node `ask_procedure`: the round's answer is a question to the user. It has no effect."""
+
+    def __init__(self, store: artifacts.Artifacts) -> None:
+        self._store = store
+
+    async def __call__(self, state: State) -> State:
+        """Writes answer and trail. Raises Stuck."""
+        asked = question(state["asked_procedure"][PATTERN], state["response_language"])
+        given = model_answer.Answer(answer="", citations=[], confidence=0, needs_input=True, questions=[asked])
+        stored: JsonValue = given.model_dump(by_alias=True)
+        return {
+            "answer": await self._store.put(stored, state["round"]),
+            "trail": repetition.note(state.get("trail", []), "ask", [asked]),
+        }
+
+
+@functools.cache
+def _instructions() -> str:
+    return (
+        (resources.files("orchestrator_job.model.prompts") / "procedure_steps.v1.txt")
+        .read_text(encoding="utf-8")
+        .strip()
+    )

@@ -1,0 +1,311 @@
+"""The nodes of the plan: `MakePlan` has the light model plan the round, `FollowPlan` does what its steps search for.
+
+A plan that cannot be made is recorded with its reason, and the run goes on without it. Both nodes only read, so a
+process that dies in one of them repeats it; once its checkpoint is written, no run plans this round again.
+
+Source: seed 002 "Koog Planner Integration": rules, ragContext and projectInfo are the context of a plan.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import date, datetime
+from importlib import resources
+
+import structlog
+
+from crds import priority
+from kb import api
+from kb import client as kb_client
+from orchestrator_job import errors, outcome
+from orchestrator_job.answer import answer_prompt, evidence_pack, question, question_store
+from orchestrator_job.context import rules_loader
+from orchestrator_job.model import excerpt, generation, prompt_escape, rules_context, step_tools
+from orchestrator_job.plan import run_plan
+from orchestrator_job.store import artifacts, fence, retry, task_memory
+from orchestrator_job.store.graph_state import State
+from router import client as router_client
+from router.client import asking, reading
+
+_log = structlog.get_logger("orchestrator_job.plan.run_plan_nodes")
+
+NAME = "plan.v1"
+TAG = "[prompt:job.plan/v1]"
+UNAVAILABLE_SECONDS = 10.0
+"""How long a plan waits for a model that is busy or away: the run has an answer without it, and waits longer there."""
+NUM_CTX = 4096
+"""Window of the light model where none is set, in tokens: the least that it is meant to have."""
+_ANSWER_TOKENS = 1536
+"""Part of the window for the answer."""
+_TOKEN_CHARS = 3
+_LEAST_CHARS = 400
+"""Fewer characters of evidence are no context for a plan."""
+_FRAME = 300
+"""Characters of an item's block without its content."""
+_LEAST_ITEM = 100
+_QUESTION_FRAME = 21
+_PROJECT_CHARS = 1200
+_NEAREST = 3
+_NODES = 20
+_FOUND_PER_STEP = 3
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a plan is made from: the rules in force, the evidence, and what the graph says about the task's project."""
+
+    rules: rules_context.Standing
+    rag_context: tuple[evidence_pack.Item, ...]
+    project_info: str = ""
+
+    def nearest(self) -> Context:
+        """What is nearest to the task alone, for a model to which all of it was too much."""
+        return Context(self.rules, self.rag_context[:_NEAREST])
+
+
+class MakePlan:
+    """Asks the light model for the plan of the round."""
+
+    def __init__(
+        self,
+        task: task_memory.TaskMemory,
+        kb: kb_client.Client,
+        router: router_client.Client,
+        store: artifacts.Artifacts,
+        guard: fence.Fence,
+        insistence: retry.Patience,
+        loader: rules_loader.Loader,
+        *,
+        model: str,
+        urgency: priority.Priority,
+        num_ctx: int | None,
+        seconds: float,
+        max_llm_calls: int,
+        max_tokens: int | None,
+        now: Callable[[], datetime],
+    ) -> None:
+        """`seconds` bound the whole planning; `max_llm_calls` and `max_tokens` are of the round with its plan."""
+        self._task = task
+        self._kb = kb
+        self._router = router
+        self._store = store
+        self._guard = guard
+        self._insistence = insistence
+        self._loader = loader
+        self._model = model
+        self._urgency = urgency
+        self._num_ctx = num_ctx
+        self._seconds = seconds
+        self._max_llm_calls = max_llm_calls
+        self._max_tokens = max_tokens
+        self._now = now
+
+    async def __call__(self, state: State) -> State:
+        """Writes plan, a failed one included. Raises Fenced, StoreUnavailable, and what a refused token raises."""
+        number, earlier = state["round"], run_plan.load(state.get("plan"))
+        items = evidence_pack.load(await self._store.get(state["pack"]))
+        held = await self._loader.of(state)
+        try:
+            async with asyncio.timeout(self._seconds):
+                context = Context(held, items, await self._project(held))
+                steps, notes = await self._planned(state, context, earlier)
+        except TimeoutError:
+            made = run_plan.failed(f"It took more than {self._seconds:g} seconds.", earlier, number, self._model)
+        except router_client.Unauthorized:
+            raise
+        except (
+            errors.BudgetExhausted,
+            errors.InvalidOutput,
+            reading.Unusable,
+            router_client.Unavailable,
+            router_client.Rejected,
+        ) as error:
+            made = run_plan.failed(error.message, earlier, number, self._model)
+        else:
+            reason = f"The user added to the task, which began round {number}."
+            made = run_plan.made(steps, notes, earlier, number, self._model, reason)
+        _log.info("planned", version=made.version, steps=len(made.steps), dropped=len(made.notes), failure=made.failure)
+        return {"plan": run_plan.dump(made)}
+
+    async def _project(self, held: rules_context.Standing) -> str:
+        """Names near the task in the graph, as lines; empty where nothing is known, or where a rule keeps evidence
+        back: the graph does not say which sources its lines are from."""
+        keys = list(self._task.graph_node_keys[:_NODES])
+        if not keys or not held.provisions.permits_tool(step_tools.Tool.SEARCH) or not held.provisions.shows_all:
+            return ""
+        asked = api.TraverseRequest(scope=self._task.scope, start=keys, hops=1, fan_out=_NODES, limit=2 * _NODES)
+        try:
+            found = await self._kb.looking.traverse(asked)
+        except (kb_client.Unavailable, kb_client.Rejected) as error:
+            outcome.recheck(error)
+            _log.warning("planning without the graph", reason=error.message)
+            return ""
+        return project_info(found)
+
+    async def _planned(
+        self, state: State, context: Context, earlier: run_plan.Plan | None
+    ) -> tuple[tuple[run_plan.Step, ...], tuple[str, ...]]:
+        tools = run_plan.allowed(context.rules.provisions)
+        asked = await question_store.load(state, self._store)
+        window, rules = self._num_ctx or NUM_CTX, context.rules.provisions
+        today = self._now().date()
+        return await generation.shaped(
+            "plan",
+            functools.partial(self._ask, state["round"]),
+            messages(asked, context, today, tools, earlier, window),
+            run_plan.Draft,
+            lambda draft: run_plan.judged(prompt_escape.restored(draft), rules),
+            model=self._model,
+            wire=run_plan.wire(tools),
+            # The third try plans from what is nearest to the task alone.
+            smaller=lambda: messages(asked, context.nearest(), today, tools, earlier, window),
+        )
+
+    async def _ask(self, round_number: int, each: asking.Try) -> router_client.Reply:
+        about = answer_prompt.tokens(each.messages)
+        most = self._max_tokens
+
+        def converse(spent: fence.Booking) -> Awaitable[router_client.Reply]:
+            tokens = _ANSWER_TOKENS + asking.THOUGHTS
+            left = tokens if most is None else min(tokens, most - spent.tokens)
+            return self._router.converse(
+                self._model,
+                each.messages,
+                self._urgency,
+                each.format_schema,
+                self._num_ctx,
+                left,
+                temperature=each.temperature,
+            )
+
+        reply, _ = await generation.generate(
+            self._insistence,
+            "ask the planner",
+            about,
+            reserve=lambda: self._guard.reserve_call(round_number, self._max_llm_calls, about, most),
+            converse=converse,
+            settle=functools.partial(self._guard.settle_call, round_number, about),
+        )
+        return reply
+
+
+class FollowPlan:
+    """Searches the knowledge base for the steps that ask for it, and amends the plan by what was found."""
+
+    def __init__(
+        self,
+        task: task_memory.TaskMemory,
+        kb: kb_client.Client,
+        store: artifacts.Artifacts,
+        insistence: retry.Patience,
+        loader: rules_loader.Loader,
+        *,
+        urgency: priority.Priority,
+        context_chars: int,
+        room: question.Room,
+    ) -> None:
+        self._task = task
+        self._kb = kb
+        self._store = store
+        self._insistence = insistence
+        self._loader = loader
+        self._urgency = urgency
+        self._context_chars = context_chars
+        self._room = room
+
+    async def __call__(self, state: State) -> State:
+        """Writes pack and plan."""
+        made = run_plan.of_round(state.get("plan"), state["round"])
+        held = await self._loader.of(state)
+        wanted = run_plan.searches(made, held.provisions) if made is not None else {}
+        if made is None or not wanted:
+            return {}
+        hits = dict(zip(wanted, await asyncio.gather(*map(self._found, wanted.values())), strict=True))
+        shown = {number: [one for one in found if self._counts(one, held)] for number, found in hits.items()}
+        items = evidence_pack.load(await self._store.get(state["pack"]))
+        said = (await question_store.load(state, self._store)).within(self._room.most)
+        room = self._context_chars - held.characters - self._room.taken(said)
+        every = [one for found in shown.values() for one in found]
+        longer = evidence_pack.extend(items, every, self._task.source, room, held.provisions)
+        followed = run_plan.amended(made, {number: len(found) for number, found in shown.items()}, held.provisions)
+        _log.info("plan followed", searches=len(wanted), found=len(longer) - len(items), version=followed.version)
+        return {
+            "pack": await self._store.put(evidence_pack.dump(longer), state["round"]),
+            "plan": run_plan.dump(followed),
+        }
+
+    async def _found(self, query: str) -> list[api.EvidenceItem]:
+        request = api.RetrieveRequest(scope=self._task.scope, query=query, max_results=_FOUND_PER_STEP)
+        ask = functools.partial(self._kb.retrieve, request, urgency=self._urgency)
+        try:
+            return list((await self._insistence.insist("retrieve evidence for a step", ask)).items)
+        except kb_client.Rejected as error:
+            outcome.recheck(error)
+            # The words are a model's: what is wrong with them must not end the run.
+            _log.warning("search of a step refused", reason=error.message)
+            return []
+
+    def _counts(self, one: api.EvidenceItem, held: rules_context.Standing) -> bool:
+        """Whether it is new to the run, which has the task's own document, and no rule forbids it."""
+        place = one.provenance
+        return place.source_urn != self._task.source and held.provisions.shows(place.source_urn, place.kind)
+
+
+def messages(
+    asked: excerpt.Parts | str,
+    context: Context,
+    today: date,
+    tools: tuple[str, ...],
+    earlier: run_plan.Plan | None = None,
+    num_ctx: int = NUM_CTX,
+) -> list[dict[str, str]]:
+    """System and user message, within `num_ctx` tokens with the answer; evidence and project are cut to it, and of a
+    question that does not fit beside evidence the middle is left out.
+
+    Rules are never cut. Raises Unusable when they leave no room for evidence.
+    """
+    system = f"{TAG}\n{_instructions()}{answer_prompt.rules(context.rules)}"
+    before = f"Today: {today.isoformat()}\nTools: {', '.join(tools)}"
+    followed = f"{block}\n" if (block := run_plan.block(earlier)) else ""
+    room = (num_ctx - _ANSWER_TOKENS) * _TOKEN_CHARS - len(system) - len(before) - len(followed) - _QUESTION_FRAME
+    said = excerpt.within(asked, excerpt.beside(room), prompt_escape.defuse)
+    after = f"{followed}<question>{said}</question>"
+    room -= len(said)
+    if room < _LEAST_CHARS:
+        raise reading.Unusable("The rules leave no room for evidence in the planner's window.")
+    project = ""
+    if context.project_info:
+        shown = prompt_escape.defuse(context.project_info[: min(_PROJECT_CHARS, room // 4)])
+        project = f"<project>\n{shown}\n</project>\n"
+    evidence = _cut(context.rag_context, room - len(project))
+    user = f"{before}\n{project}{evidence}\n{after}"
+    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+
+def project_info(found: api.TraverseReply) -> str:
+    """Relationships near the task, a line each, then the nodes that have none."""
+    related = [f"{edge.source} {edge.type} {edge.target}" for edge in found.edges]
+    named = {key for edge in found.edges for key in (edge.source, edge.target)}
+    return "\n".join([*dict.fromkeys(related), *(visit.key for visit in found.nodes if visit.key not in named)])
+
+
+def _cut(items: tuple[evidence_pack.Item, ...], room: int) -> str:
+    """The items, each with an equal share of what is left, so that a long document does not take all of it."""
+    shown: list[str] = []
+    for position, item in enumerate(items):
+        share = room // min(len(items) - position, 4)
+        most = max(share - _FRAME, _LEAST_ITEM)
+        block = answer_prompt.evidence([item.model_copy(update={"content": item.content[:most]})])
+        if len(block) > room:
+            break
+        shown.append(block)
+        room -= len(block) + 1
+    return "\n".join(shown)
+
+
+@functools.cache
+def _instructions() -> str:
+    return (resources.files("orchestrator_job.model.prompts") / f"{NAME}.txt").read_text(encoding="utf-8").strip()

@@ -1,0 +1,286 @@
+"""The nodes up to the answer; `finalize` has the others.
+
+Each reads the state and returns its changes. A node is repeated from its start when the process dies in it: these nodes
+only read, and store content under its own hash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+
+import structlog
+
+from crds import priority
+from kb import api
+from kb import client as kb_client
+from orchestrator_job import errors
+from orchestrator_job.answer import answer_prompt, citations, evidence_pack, model_answer, question, question_store
+from orchestrator_job.context import rules_loader
+from orchestrator_job.model import excerpt, generation, prompt_escape, repetition, step_tools
+from orchestrator_job.plan import run_plan
+from orchestrator_job.store import artifacts, fence, retry, task_memory
+from orchestrator_job.store.graph_state import State
+from router import client as router_client
+from router.client import asking
+
+_log = structlog.get_logger("orchestrator_job.run.nodes")
+
+_LOOKED_AT = 64_000
+"""Characters of a text that are compared with what is known about the user."""
+_DOCUMENT_BYTES = 2 << 20
+"""What a run reads of a task's content, which may have 64 MiB: beginning and end of it."""
+_ATTACHED = 3
+"""Maximum of passages from the task's own files, which come first."""
+_NEAREST = 4
+"""Items of evidence of the last try."""
+_WINDOW = 4096
+"""Tokens, where no window is asked for: Ollama's default on small GPUs."""
+
+
+class Intake:
+    """Loads the rules, what is known about the user, what was done and said before, and the task's text, all side by
+    side; forms question and query."""
+
+    def __init__(
+        self,
+        task: task_memory.TaskMemory,
+        kb: kb_client.Client,
+        store: artifacts.Artifacts,
+        insistence: retry.Patience,
+        loader: rules_loader.Loader,
+        recognize: Callable[[str], Mapping[str, str]] = lambda text: {},
+    ) -> None:
+        """`recognize` gives category and action of a task's text, for the graph that goes by them."""
+        self._task = task
+        self._kb = kb
+        self._store = store
+        self._insistence = insistence
+        self._loader = loader
+        self._recognize = recognize
+
+    async def __call__(self, state: State) -> State:
+        """Writes standing, session_memory, document, question, asked, query, model, category and action.
+
+        Raises InvalidInput for unusable content or rules.
+        """
+        number = state["round"]
+        found, text = await asyncio.gather(self._loader.read(), self._text())
+        document = excerpt.ends(text, _DOCUMENT_BYTES)
+        if not document.strip():
+            raise errors.InvalidInput("The task's content is blank.", field="spec.content", remedy="Write what to do.")
+        # First what can be refused; then the rest beside each other.
+        held = await self._loader.keep(found, number, excerpt.edges(document, _LOOKED_AT))
+        session, stored, asked = await asyncio.gather(
+            self._loader.keep_session(found, number),
+            self._store.put(document, number),
+            question_store.keep(question.ask(self._task, document), self._store, number),
+        )
+        read: State = {
+            "standing": held,
+            "session_memory": session,
+            "document": stored,
+            "query": question.query(self._task, document),
+            "model": "",
+        }
+        recognized: State = {**self._recognize(document)}  # type: ignore[typeddict-item]  # two of its keys
+        return {**read, **asked, **recognized}
+
+    async def _text(self) -> str:
+        ref = self._task.content_ref
+        if ref is None:
+            return self._task.content or ""
+        raw = await self._insistence.insist("fetch content", lambda: self._kb.fetch(self._task.scope, ref.key))
+        if hashlib.sha256(raw).hexdigest() != ref.sha256:
+            raise errors.InvalidInput(
+                f"The stored content {ref.key!r} is not what the task refers to: its SHA-256 differs.",
+                field="spec.contentRef.sha256",
+                remedy="Store the content again and create the task with the new reference.",
+            )
+        try:
+            return raw.decode()
+        except UnicodeDecodeError as error:
+            raise errors.InvalidInput(
+                f"The stored content {ref.key!r} is not UTF-8 text.",
+                field="spec.contentRef",
+                remedy="Store its text.",
+            ) from error
+
+
+class Evidence:
+    """Queries the knowledge base and builds the evidence pack."""
+
+    def __init__(
+        self,
+        task: task_memory.TaskMemory,
+        kb: kb_client.Client,
+        store: artifacts.Artifacts,
+        insistence: retry.Patience,
+        loader: rules_loader.Loader,
+        *,
+        urgency: priority.Priority,
+        max_results: int,
+        context_chars: int,
+        room: question.Room,
+    ) -> None:
+        self._task = task
+        self._kb = kb
+        self._store = store
+        self._insistence = insistence
+        self._loader = loader
+        self._urgency = urgency
+        self._max_results = max_results
+        self._context_chars = context_chars
+        self._room = room
+
+    async def __call__(self, state: State) -> State:
+        """Writes pack and left_out."""
+        held = await self._loader.of(state)
+        found = await self._found(state["query"]) if held.provisions.permits_tool(step_tools.Tool.SEARCH) else []
+        document = str(await self._store.get(state["document"]))
+        asked = await question_store.load(state, self._store)
+        shown, main = asked.cut(self._room.most)
+        middle = asked.main[main.start : main.start + main.left_out]
+        own = question.own_evidence(self._task, document, middle)
+        room = self._context_chars - held.characters - self._room.taken(shown)
+        # Beside the loop: passages of a long text are chosen among thousands.
+        fitted = await asyncio.to_thread(
+            evidence_pack.fit, own, found, self._task.source, room, held.provisions, f"{state['query']}\n{shown}"
+        )
+        lacking = question.left_out(self._task, document, shown, fitted.gone)
+        used = len(fitted.items)
+        _log.info("evidence", found=len(found), used=used, rules=len(held.rules), left_out=lacking)
+        return {"pack": await self._store.put(evidence_pack.dump(fitted.items), state["round"]), "left_out": lacking}
+
+    async def _found(self, query: str) -> list[api.EvidenceItem]:
+        """Passages of the task's files first, then all others."""
+        asked = [api.RetrieveRequest(scope=self._task.scope, query=query, max_results=self._max_results)]
+        if self._task.attachments:
+            sources = [api.attachment_sources(self._task.source)]
+            most = min(_ATTACHED, self._max_results)
+            asked.insert(0, asked[0].model_copy(update={"sources": sources, "max_results": most}))
+        items: list[api.EvidenceItem] = []
+        for request in asked:
+            ask = functools.partial(self._kb.retrieve, request, urgency=self._urgency)
+            items += (await self._insistence.insist("retrieve evidence", ask)).items
+        return items
+
+
+class Respond:
+    """Asks the model for a structured answer and checks it against schema and evidence."""
+
+    def __init__(
+        self,
+        router: router_client.Client,
+        store: artifacts.Artifacts,
+        guard: fence.Fence,
+        insistence: retry.Patience,
+        loader: rules_loader.Loader,
+        *,
+        model: str,
+        urgency: priority.Priority,
+        num_ctx: int | None,
+        max_llm_calls: int,
+        max_tokens: int | None,
+        room: question.Room,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._router = router
+        self._store = store
+        self._guard = guard
+        self._insistence = insistence
+        self._loader = loader
+        self._model = model
+        self._urgency = urgency
+        self._num_ctx = num_ctx
+        self._max_llm_calls = max_llm_calls
+        self._max_tokens = max_tokens
+        self._room = room
+        self._now = now
+
+    async def __call__(self, state: State) -> State:
+        """Writes answer and trail; raises InvalidOutput, BudgetExhausted or Stuck."""
+        items = evidence_pack.load(await self._store.get(state["pack"]))
+        given = await self._answer(state, items)
+        trail: list[str] = []
+        if given.needs_input:
+            asked = sorted(" ".join(each.lower().split()) for each in given.questions)
+            trail = repetition.note(state.get("trail", []), "ask", list(asked))
+        return {"answer": await self._store.put(given.model_dump(by_alias=True), state["round"]), "trail": trail}
+
+    async def _answer(self, state: State, items: tuple[evidence_pack.Item, ...]) -> model_answer.Answer:
+        held = await self._loader.of(state)
+        followed = run_plan.of_round(state.get("plan"), state["round"])
+        asked = (await question_store.load(state, self._store)).within(self._room.most)
+        provided, today = held.provisions, self._now().date()
+        ids = [item.id for item in items]
+        sources = citations.Sources(items, own=[asked], beside=held.texts)
+        attempts = citations.Tries(sources, provided)
+        shown = list(ids)
+
+        def judge(draft: model_answer.Draft) -> model_answer.Checked:
+            given = model_answer.judged(draft, shown, provided)
+            return attempts.take(given.model_copy(update={"answer": prompt_escape.restore(given.answer)}))
+
+        def smaller() -> list[dict[str, str]]:
+            # The evidence is best first, and each item keeps its number. A token is a byte at least: this fits.
+            window = self._num_ctx or _WINDOW
+            about = sum(excerpt.size(part["content"]) for part in answer_prompt.messages(asked, (), today, held))
+            nearest = evidence_pack.shortened(items[:_NEAREST], window - min(model_answer.TOKENS, window // 4) - about)
+            shown[:] = [item.id for item in nearest]
+            return answer_prompt.messages(asked, nearest, today, held)
+
+        try:
+            given = await generation.shaped(
+                "answer",
+                functools.partial(self._ask, state["round"]),
+                answer_prompt.messages(asked, items, today, held, run_plan.block(followed)),
+                model_answer.Draft,
+                judge,
+                model=self._model,
+                wire=model_answer.wire(ids, provided),
+                choices={"citations": ids},
+                smaller=smaller,
+            )
+        except (
+            errors.BudgetExhausted,
+            errors.InvalidOutput,
+            router_client.Rejected,
+            router_client.Unavailable,
+        ) as error:
+            if attempts.last is None or isinstance(error, router_client.Unauthorized):
+                raise
+            return attempts.last
+        _log.info("answered", citations=given.citations, needs_input=given.needs_input)
+        return given
+
+    async def _ask(self, round_number: int, each: asking.Try) -> router_client.Reply:
+        """One call on the round's budget: the answer gets at most what is left of its tokens."""
+        about = answer_prompt.tokens(each.messages)
+        most = self._max_tokens
+
+        def converse(spent: fence.Booking) -> Awaitable[router_client.Reply]:
+            tokens = model_answer.TOKENS + asking.THOUGHTS
+            left = tokens if most is None else min(tokens, most - spent.tokens)
+            return self._router.converse(
+                self._model,
+                each.messages,
+                self._urgency,
+                each.format_schema,
+                self._num_ctx,
+                left,
+                temperature=each.temperature,
+            )
+
+        reply, _ = await generation.generate(
+            self._insistence,
+            "ask the model",
+            about,
+            reserve=lambda: self._guard.reserve_call(round_number, self._max_llm_calls, about, most),
+            converse=converse,
+            settle=functools.partial(self._guard.settle_call, round_number, about),
+        )
+        return reply
