@@ -22,10 +22,10 @@ from crds.connection import Type
 from sources import metrics
 from sources.api import app, gate, problems, routes
 from sources.ci import hosts, wire
+from sources.core import host_address, limits, port, repositories, rest
 from sources.core import hosts as reaching
-from sources.core import limits, port, repositories, rest
-from sources.effects import host_address as places
-from sources.effects import targets, tools
+from sources.effects import permitted_names, targets, tools
+from sources.providers import addresses
 from sources.providers.gitea import checks as gitea
 from sources.providers.github import checks as github
 from sources.providers.gitlab import checks as gitlab
@@ -80,7 +80,7 @@ class Ci:
                         remedy=f"Name one of type {', '.join(sorted(one.value for one in HOSTS))}.",
                     )
                 kind = target.spec.type.value
-                report = await self._read(target, asked)
+                report = await self.read(target, asked)
             outcome = "ok"
             return app.reply(report)
         except TimeoutError as error:
@@ -96,12 +96,13 @@ class Ci:
         finally:
             self._metrics.ci_reads.labels(kind, outcome).inc()
 
-    async def _read(self, target: tools.Target, asked: hosts.Asked) -> wire.Report:
+    async def read(self, target: tools.Target, asked: hosts.Asked) -> wire.Report:
+        """What the checks of a commit say. Raises `crds.errors.JervisError`."""
         means, spec = self._means, target.spec
-        place = places.find(spec, target.credentials, plain=means.plain)
-        repository = place.chosen(asked.repository, "repository")
+        address = host_address.derive(addresses.RULES[spec.type], spec, target.credentials, plain=means.plain)
+        repository = permitted_names.choose(address, asked.repository, "repository")
         api = rest.Rest(
-            place.api, place.headers, target.bucket,
+            address.api, address.headers, target.bucket,
             reaching.trusted(means.tls, target.credentials.get("ca.crt", "")),
             monotonic=means.monotonic, wall=means.wall, reached=means.reached, largest=hosts.LARGEST,
         )  # fmt: skip

@@ -37,7 +37,7 @@ class Reader:
             ) from error
         read = _decoded(found.get("data") or {})
         # Only `tokens` makes one, so that it is never taken for a password of a person.
-        read.pop(tokens.ACCESS, None)
+        read.pop(port.ACCESS_KEY, None)
         self._hidden.keep(read)
         if self._access is None or reference.key:
             return read

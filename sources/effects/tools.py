@@ -15,9 +15,10 @@ import pydantic
 from crds import connection, scope
 from crds.connection import Type
 from sources.api import app, problems
-from sources.core import hosts, limits, port, rest
-from sources.effects import arguments, effect_protocol
-from sources.effects import host_address as places
+from sources.core import host_address, hosts, limits, port, rest
+from sources.core.host_address import HostAddress
+from sources.effects import arguments, effect_protocol, permitted_names
+from sources.providers import addresses
 from sources.providers.atlassian import effects as atlassian
 from sources.providers.git import pushes
 from sources.providers.git_host import effects as trackers
@@ -65,7 +66,7 @@ class Tool:
     types: frozenset[Type]
 
 
-_GIT = frozenset({Type.GITHUB, Type.GITLAB, Type.GITEA})
+_GIT = frozenset(connection.GIT_HOSTS)
 _ISSUES = _GIT | {Type.JIRA}
 TOOLS: Mapping[str, Tool] = {
     one.name: one
@@ -113,15 +114,15 @@ async def opened(
         )
     if isinstance(asked, arguments.PushBranch):
         return _push(asked, target, owner, means)
-    place = places.find(spec, target.credentials, plain=means.plain)
-    where = _where(spec.type, place, asked)
+    address = host_address.derive(addresses.RULES[spec.type], spec, target.credentials, plain=means.plain)
+    where = _where(spec.type, address, asked)
     tls = hosts.trusted(means.tls, target.credentials.get("ca.crt", ""))
     api = rest.Rest(
-        place.api, place.headers, target.bucket, tls,
+        address.api, address.headers, target.bucket, tls,
         monotonic=means.monotonic, wall=means.wall, reached=means.reached,
     )  # fmt: skip
     try:
-        return _made(spec.type, asked, api, where, place, mark)
+        return _made(spec.type, asked, api, where, address, mark)
     except BaseException:
         await api.close()
         raise
@@ -136,7 +137,7 @@ def _push(asked: arguments.PushBranch, target: Target, owner: scope.Scope, means
     return pushes.opened(shared, where, asked, partial(means.load, owner, asked.bundle.key))
 
 
-def _where(kind: Type, place: places.Place, asked: pydantic.BaseModel) -> str:
+def _where(kind: Type, address: HostAddress, asked: pydantic.BaseModel) -> str:
     """The repository or project. The key of Jira's issue has its project."""
     if isinstance(asked, arguments.EditPage):
         return ""
@@ -153,7 +154,7 @@ def _where(kind: Type, place: places.Place, asked: pydantic.BaseModel) -> str:
         raise problems.Invalid(
             f"{number} is not in {asked.repository}", field="arguments.repository", remedy="Leave it out."
         )
-    named = place.chosen(asked.repository or project, "repository")
+    named = permitted_names.choose(address, asked.repository or project, "repository")
     if kind is Type.JIRA and not _PROJECT.match(named):
         raise problems.Invalid(
             f"{named!r} is no key of a project", field="arguments.repository", remedy="Give it as in ABC."
@@ -162,22 +163,24 @@ def _where(kind: Type, place: places.Place, asked: pydantic.BaseModel) -> str:
 
 
 def _made(
-    kind: Type, asked: pydantic.BaseModel, api: rest.Rest, where: str, place: places.Place, mark: str
+    kind: Type, asked: pydantic.BaseModel, api: rest.Rest, where: str, address: HostAddress, mark: str
 ) -> effect_protocol.Doing:
     jira = kind is Type.JIRA
     match asked:
         case arguments.AddComment():
             if jira:
-                return atlassian.Comment(api, place, mark, asked)
+                return atlassian.Comment(api, address, mark, asked)
             return trackers.Comment(kind, api, where, mark, asked)
         case arguments.CreateIssue():
             if jira:
-                return atlassian.Create(api, place, where, mark, asked)
+                return atlassian.Create(api, address, where, mark, asked)
             return trackers.Create(kind, api, where, mark, asked)
         case arguments.UpdateIssue():
-            return atlassian.Update(api, place, mark, asked) if jira else trackers.Update(kind, api, where, mark, asked)
+            if jira:
+                return atlassian.Update(api, address, mark, asked)
+            return trackers.Update(kind, api, where, mark, asked)
         case arguments.EditPage():
-            return atlassian.Edit(api, place, mark, asked)
+            return atlassian.Edit(api, address, mark, asked)
     raise AssertionError(f"{type(asked).__name__} belongs to no tool")
 
 

@@ -30,8 +30,6 @@ _LOOK_SECONDS = 0.2
 _WRITES = 5
 OF_OAUTH = frozenset({"client_secret", "refresh_token", "private_key"})
 """Keys of a Secret that no protocol is given."""
-ACCESS = "access_token"
-"""The key by which protocols get an access token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +61,8 @@ class Tokens:
         """Refresh tokens that MongoDB did not take when they came."""
 
     async def fresh(self, of: tuple[str, str], values: Mapping[str, str]) -> dict[str, str]:
-        """The values of a Secret with an access token under `ACCESS` where it is one of OAuth. `of` is its namespace
-        and name. Raises `Rejected`, `Misconfigured`, `Unreachable`, `mongo.Unavailable`."""
+        """The values of a Secret with an access token under `port.ACCESS_KEY` where it is one of OAuth. `of` is its
+        namespace and name. Raises `Rejected`, `Misconfigured`, `Unreachable`, `mongo.Unavailable`."""
         asked = grant.of(values, plain=self._plain)
         if asked is None:
             return dict(values)
@@ -74,7 +72,7 @@ class Tokens:
         self._of[of] = asked.id
         async with self._locks[asked.id]:
             found = await self._access(asked)
-        return {**{key: value for key, value in values.items() if key not in OF_OAUTH}, ACCESS: found}
+        return {**{key: value for key, value in values.items() if key not in OF_OAUTH}, port.ACCESS_KEY: found}
 
     def forget(self, of: tuple[str, str]) -> None:
         """The source refuses its access token: the next one is had anew."""

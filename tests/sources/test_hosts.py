@@ -19,7 +19,7 @@ from clients import tls_trust
 from crds import addresses, connection
 from hack.cluster import certificates
 from sources.core import hosts, limits, port, rest
-from sources.oauth import exchange, grant, tokens
+from sources.oauth import exchange, grant
 from sources.providers import table as protocols
 from sources.providers.git import clone, command
 from sources.providers.mail import effects as mail
@@ -252,7 +252,7 @@ async def test_an_authority_of_the_secret_is_trusted_by_git_and_rest(tmp_path: P
 
         def listed(**secret: str) -> clone.Listed:
             url = f"{server.url}/acme/storage.git"
-            at = command.remote(url, {tokens.ACCESS: "access", **secret}, plain=False, authorities="", seconds=60)
+            at = command.remote(url, {port.ACCESS_KEY: "access", **secret}, plain=False, authorities="", seconds=60)
             return clone.listed(at)
 
         with pytest.raises(port.Unreachable, match="certificate"):

@@ -17,8 +17,8 @@ from typing import Any
 
 from sources.api import problems
 from sources.core import rest
-from sources.effects import arguments, effect_protocol
-from sources.effects import host_address as places
+from sources.core.host_address import HostAddress
+from sources.effects import arguments, effect_protocol, permitted_names
 
 PROPERTY = "jervis-effect"
 _PAGE = 100
@@ -59,8 +59,8 @@ def _groups(text: str) -> list[str]:
 
 
 class _Jira:
-    def __init__(self, api: rest.Rest, place: places.Place, mark: str) -> None:
-        self._api, self._place, self._mark = api, place, mark
+    def __init__(self, api: rest.Rest, address: HostAddress, mark: str) -> None:
+        self._api, self._address, self._mark = api, address, mark
         self._property = {"key": PROPERTY, "value": {"id": mark}}
         self._version = _CLOUD
 
@@ -98,15 +98,15 @@ class _Jira:
     async def _noted(self, issue: str) -> effect_protocol.Before:
         """Also whether its project is one of the Connection's: the key that it had before it was moved opens it."""
         fields = (await self._first(f"issue/{issue}", {"fields": "updated,project"}))["fields"]
-        self._place.admit(fields["project"], "issue")
+        permitted_names.admit(self._address, fields["project"], "issue")
         return self._before(updated=str(fields["updated"]))
 
 
 class Comment(_Jira):
     """addComment."""
 
-    def __init__(self, api: rest.Rest, place: places.Place, mark: str, asked: arguments.AddComment) -> None:
-        super().__init__(api, place, mark)
+    def __init__(self, api: rest.Rest, address: HostAddress, mark: str, asked: arguments.AddComment) -> None:
+        super().__init__(api, address, mark)
         self._asked = asked
 
     async def prepare(self) -> effect_protocol.Before:
@@ -151,14 +151,14 @@ class Create(_Jira):
     """createIssue."""
 
     def __init__(
-        self, api: rest.Rest, place: places.Place, project: str, mark: str, asked: arguments.CreateIssue
+        self, api: rest.Rest, address: HostAddress, project: str, mark: str, asked: arguments.CreateIssue
     ) -> None:
-        super().__init__(api, place, mark)
+        super().__init__(api, address, mark)
         self._project, self._asked = project, asked
 
     async def prepare(self) -> effect_protocol.Before:
         """The project is there."""
-        self._place.admit(await self._first(f"project/{self._project}"), "repository")
+        permitted_names.admit(self._address, await self._first(f"project/{self._project}"), "repository")
         return self._before()
 
     async def send(self, before: effect_protocol.Before) -> effect_protocol.Result:
@@ -198,8 +198,8 @@ class Create(_Jira):
 class Update(_Jira):
     """updateIssue, without `state`: how an issue is closed is each project's own workflow."""
 
-    def __init__(self, api: rest.Rest, place: places.Place, mark: str, asked: arguments.UpdateIssue) -> None:
-        super().__init__(api, place, mark)
+    def __init__(self, api: rest.Rest, address: HostAddress, mark: str, asked: arguments.UpdateIssue) -> None:
+        super().__init__(api, address, mark)
         if asked.state is not None:
             raise problems.Invalid(
                 "Jira has no open and closed, but workflows",
@@ -238,8 +238,8 @@ class Update(_Jira):
 class Edit:
     """editPage: version N becomes version N+1, which Confluence takes once."""
 
-    def __init__(self, api: rest.Rest, place: places.Place, mark: str, asked: arguments.EditPage) -> None:
-        self._api, self._place, self._asked = api, place, asked
+    def __init__(self, api: rest.Rest, address: HostAddress, mark: str, asked: arguments.EditPage) -> None:
+        self._api, self._address, self._asked = api, address, asked
         self._path, self._message = f"rest/api/content/{asked.page}", f"jervis-effect {mark}"
         self._body: dict[str, Any] = {}
 
@@ -251,7 +251,7 @@ class Edit:
         """The page is there, in a space of the Connection, and has the version that was read."""
         found = (await self._api.get(self._path, {"expand": "body.storage,version,space"})).json
         number = int(found["version"]["number"])
-        self._place.admit(found["space"], "page")
+        permitted_names.admit(self._address, found["space"], "page")
         if self._asked.version not in (None, number):
             raise problems.Conflict(
                 f"page {self._asked.page} has version {number}",

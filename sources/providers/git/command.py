@@ -24,7 +24,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from sources.core import hosts, port
-from sources.oauth import tokens
 
 TOKEN_USER = "oauth2"  # noqa: S105  # a name
 """GitLab asks for this name beside a token; GitHub and Gitea take any."""
@@ -132,7 +131,7 @@ def remote(
     """From the URL and the values of the Secret. `plain` allows a password on http://. Raises `Misconfigured`."""
     scheme = urlsplit(url).scheme
     username = credentials.get("username", "")
-    access = credentials.get(tokens.ACCESS, "")
+    access = credentials.get(port.ACCESS_KEY, "")
     password = access or credentials.get("password", "") or credentials.get("token", "")
     if scheme == "ssh":
         key, known = credentials.get(_KEY, ""), credentials.get(_KNOWN_HOSTS, "")

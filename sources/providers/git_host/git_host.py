@@ -139,15 +139,6 @@ def link(answer: rest.Answer) -> Query | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Of a host: addresses of its API and of its own files, and the repositories."""
-
-    api: str
-    web: str
-    repositories: tuple[str, ...]
-
-
 def query(text: str) -> Choice:
     """`state=open&labels=bug,urgent&type=issues`, any of them. Raises `port.Misconfigured`."""
     found = dict(parse_qsl(text, keep_blank_values=True))

@@ -20,13 +20,11 @@ from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import urlsplit
 
 import structlog
 
 from crds import access, connection
-from sources.core import hosts, limits, port, rest
-from sources.oauth import tokens
+from sources.core import host_address, hosts, limits, port, rest
 from sources.providers.git_host import git_host as forge
 from sources.providers.git_host import issue, progress
 from text import mail
@@ -423,54 +421,25 @@ def _date(answer: rest.Answer) -> datetime:
 
 def opened(
     make: Callable[[], forge.Host],
-    find: Callable[[str, tuple[str, ...]], forge.Place],
-    login: Callable[[Mapping[str, str], str], Mapping[str, str]],
+    rules: host_address.Rules,
     plain: bool,
     tls: ssl.SSLContext,
     monotonic: Callable[[], float],
     wall: Callable[[], datetime],
     reached: hosts.Hosts = hosts.LOCAL,
 ) -> Callable[[connection.Spec, Mapping[str, str], limits.Bucket], Tracker]:
-    """What opens the tracker of a Connection. It raises `Misconfigured`.
-
-    `find`: (URL, repositories of the filter) -> where they are; `login`: (values of the Secret, name of the token's
-    key) -> headers, none where they are missing.
-    """
+    """What opens the tracker of a Connection. It raises `Misconfigured`."""
 
     def opens(spec: connection.Spec, credentials: Mapping[str, str], bucket: limits.Bucket) -> Tracker:
-        if urlsplit(spec.url).scheme == "http" and not plain:
-            raise port.Misconfigured(
-                "Over http:// the token would travel readable.",
-                field="spec.url",
-                remedy="Use https://, or allow it with sources.settings.plaintext of the chart.",
-            )
+        address = host_address.derive(rules, spec, credentials, plain=plain)
         trusted = hosts.trusted(tls, credentials.get("ca.crt", ""))
-        key = spec.secret_ref.key if spec.secret_ref and spec.secret_ref.key else "token"
-        headers = login(credentials, tokens.ACCESS if tokens.ACCESS in credentials else key)
-        if not headers:
-            raise port.Misconfigured(
-                "The Secret lacks the token.", field="spec.secretRef", remedy="Add it to the Secret under its key."
-            )
         chosen = spec.filter or connection.Filter()
-        place = find(spec.url, chosen.include)
-        repositories = [one for one in place.repositories if one not in chosen.exclude]
-        if not repositories or not all(_repository(one) for one in repositories):
-            raise port.Misconfigured(
-                f"{spec.url[:200]} and spec.filter.include name no repository.",
-                field="spec.filter.include",
-                remedy="Give the repository's address as spec.url, or the host's, and repositories as owner/name.",
-            )
-        asked = forge.query(chosen.query)
-        choice = forge.Choice(chosen.since, asked.state, asked.labels, asked.types)
+        query = forge.query(chosen.query)
+        choice = forge.Choice(chosen.since, query.state, query.labels, query.types)
         api, web = (
-            rest.Rest(base, headers, bucket, trusted, monotonic=monotonic, wall=wall, reached=reached)
-            for base in (place.api, place.web)
+            rest.Rest(base, address.headers, bucket, trusted, monotonic=monotonic, wall=wall, reached=reached)
+            for base in (address.api, address.web)
         )
-        return Tracker(make(), api, web, place.api, repositories, choice)
+        return Tracker(make(), api, web, address.api, address.names, choice)
 
     return opens
-
-
-def _repository(text: str) -> bool:
-    parts = text.split("/")
-    return len(parts) > 1 and all(part and part.strip(".") and not set(part) & set(" ?#%\\") for part in parts)

@@ -7,10 +7,8 @@ compared once. Source: Gitea 1.26, routers/api/v1/repo/issue.go, issue_comment.g
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from crds import access
 from sources.core import rest
@@ -135,22 +133,3 @@ class Gitea:
     def rest_of(self, linked: issue.Linked) -> str:
         """See `forge.Host`."""
         return "web"
-
-
-def find(url: str, include: tuple[str, ...]) -> forge.Place:
-    """https://git.example/owner/repository, which may stand below a path; with `include` the server's address."""
-    parts = urlsplit(url)
-    names = parts.path.strip("/").removesuffix("api/v1").removesuffix(".git").strip("/").split("/")
-    names, repository = (names, "") if include else (names[:-2], "/".join(names[-2:]))
-    root = "/".join((f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", *names)).rstrip("/")
-    return forge.Place(f"{root}/api/v1", root, include or ((repository,) if repository else ()))
-
-
-def login(credentials: Mapping[str, str], key: str) -> Mapping[str, str]:
-    """Headers with the token, or with user name and password; none without either."""
-    token = credentials.get(key, "").strip()
-    if token:
-        return {"Authorization": f"token {token}"}
-    username, password = credentials.get("username", ""), credentials.get("password", "")
-    pair = base64.b64encode(f"{username}:{password}".encode()).decode()
-    return {"Authorization": f"Basic {pair}"} if username and password else {}

@@ -141,33 +141,3 @@ def comment(row: Mapping[str, Any]) -> issue.Comment:
     return issue.Comment(
         str(int(row["id"])), who, str(row["created_at"]), str(row["updated_at"]), str(row.get("body") or "")
     )
-
-
-def find(url: str, include: tuple[str, ...]) -> forge.Place:
-    """https://github.com/acme/shop, https://ghe.example/acme/shop; with `include` the host or its API."""
-    parts = urlsplit(url)
-    host = (parts.hostname or "").casefold()
-    address = parts.netloc.rpartition("@")[2]
-    web = f"{parts.scheme}://{address}"
-    path = parts.path.strip("/").removeprefix("api/v3").strip("/").removesuffix(".git")
-    if host in ("github.com", "www.github.com", "api.github.com"):
-        web, api = f"{parts.scheme}://github.com", f"{parts.scheme}://api.github.com"
-    elif host.endswith(".ghe.com"):
-        web, api = web.replace("://api.", "://"), f"{parts.scheme}://api.{host.removeprefix('api.')}"
-    else:
-        api = f"{web}/api/v3"
-    repository = "/".join(path.removeprefix("repos/").split("/")[:2])
-    return forge.Place(api, web, include or ((repository,) if repository else ()))
-
-
-def login(credentials: Mapping[str, str], key: str) -> Mapping[str, str]:
-    """Headers with the token; none without one."""
-    token = credentials.get(key, "").strip()
-    if not token:
-        return {}
-    return {
-        "Authorization": f"Bearer {token}",
-        "Accept": "application/vnd.github+json",
-        "X-GitHub-Api-Version": "2022-11-28",
-        "User-Agent": "jervis",
-    }

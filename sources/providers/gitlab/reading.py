@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from crds import access
 from sources.core import rest
@@ -135,22 +135,3 @@ def _project(repository: str) -> str:
 
 def _person(row: Mapping[str, Any] | None) -> issue.Person | None:
     return issue.Person(str(row["username"]), str(row.get("name") or "")) if row else None
-
-
-def find(url: str, include: tuple[str, ...]) -> forge.Place:
-    """https://gitlab.example/group/subgroup/project; with `include` the server's address, below a path too."""
-    parts = urlsplit(url)
-    address = parts.netloc.rpartition("@")[2]
-    path = parts.path.strip("/").partition("/-/")[0].removesuffix(".git")
-    if include:
-        path = path.removesuffix("api/v4").strip("/")
-        root = f"{parts.scheme}://{address}/{path}".rstrip("/")
-    else:
-        root = f"{parts.scheme}://{address}"
-    return forge.Place(f"{root}/api/v4", root, include or ((path,) if path else ()))
-
-
-def login(credentials: Mapping[str, str], key: str) -> Mapping[str, str]:
-    """Headers with the token (personal, project, group or OAuth); none without one."""
-    token = credentials.get(key, "").strip()
-    return {"Authorization": f"Bearer {token}"} if token else {}

@@ -31,7 +31,6 @@ from pydantic.alias_generators import to_camel
 from crds import connection, values
 from sources.core import hosts, port, rest
 from sources.effects import effect_protocol
-from sources.oauth import tokens
 
 MOST_RECIPIENTS = 50
 MOST_FILES = 32
@@ -312,7 +311,7 @@ def open_mail(
         )
     username, password = credentials.get("username", ""), credentials.get("password", "")
     trusted = hosts.trusted(tls, credentials.get("ca.crt", ""))
-    server = Server(spec.smtp.url, username, password, trusted, plain, credentials.get(tokens.ACCESS, ""), reached)
+    server = Server(spec.smtp.url, username, password, trusted, plain, credentials.get(port.ACCESS_KEY, ""), reached)
     sender = spec.smtp.from_
     return Mail(server, message(asked, files, sender, mark, now), sender, asked.recipients)
 

@@ -31,7 +31,6 @@ from imapclient import datetime_util, exceptions, response_parser
 
 from crds import connection
 from sources.core import hosts, limits, port
-from sources.oauth import tokens
 from sources.providers.mail import mails
 from sources.providers.mail.folder_state import Lists, Mark
 
@@ -79,7 +78,7 @@ def login(
 ) -> Login:
     """From the values of the Secret. Raises `Misconfigured`."""
     username, password = credentials.get("username", ""), credentials.get("password", "")
-    access = credentials.get(tokens.ACCESS, "")
+    access = credentials.get(port.ACCESS_KEY, "")
     if not username or not (password or access):
         raise port.Misconfigured(
             f"The Secret lacks {'username' if access else 'username or password'}.",
