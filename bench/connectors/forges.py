@@ -13,7 +13,7 @@ from aiohttp import web
 from bench.connectors import knowledge, site
 from crds import connection, pendingtask
 from sources.core import assignments, port
-from sources.providers import addresses
+from sources.providers import table
 from sources.providers.git_host import issues
 from sources.providers.gitea import reading as gitea
 from sources.providers.github import reading as github
@@ -175,7 +175,7 @@ class _Forge(site.Site):
 
     def _opens(self, make: Callable[[], Any]) -> Callable[[assignments.Claim], port.Source]:
         tls = site.tls()
-        makes = issues.opened(make, addresses.RULES[self.type], True, tls, lambda: 0.0, lambda: self.now)
+        makes = issues.opened(make, table.RULES[self.type], True, tls, lambda: 0.0, lambda: self.now)
         return lambda claim: makes(claim.spec, {"token": "secret"}, self.bucket)
 
 

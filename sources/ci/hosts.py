@@ -14,8 +14,7 @@ from urllib.parse import quote, urlsplit
 from crds import errors
 from sources.api import problems
 from sources.ci import wire
-from sources.core import port, rest
-from sources.providers.git_host import git_host as forge
+from sources.core import host_address, port, rest
 
 PAGES = 3
 PAGE = 100
@@ -64,6 +63,14 @@ class Host(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class CheckedHost:
+    """What reads the checks of a type of Connection: its address and its API."""
+
+    rules: host_address.Rules
+    checks: Host
+
+
 ODD = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
 
 
@@ -102,7 +109,7 @@ async def listed(
 
 def _following(answer: rest.Answer, query: Mapping[str, str], size: int) -> Mapping[str, str] | None:
     """By the header Link, which all three send where there is a next page."""
-    more = forge.link(answer)
+    more = rest.next_query(answer)
     return {**query, "page": more["page"]} if more and size and "page" in more else None
 
 

@@ -25,18 +25,11 @@ from sources.ci import hosts, wire
 from sources.core import host_address, limits, port, repositories, rest
 from sources.core import hosts as reaching
 from sources.effects import permitted_names, targets, tools
-from sources.providers import addresses
-from sources.providers.gitea import checks as gitea
-from sources.providers.github import checks as github
-from sources.providers.gitlab import checks as gitlab
 
 WIDTH = 4
 """Requests that are answered at once."""
 SECONDS = 45.0
 """The longest that one may take."""
-HOSTS: Mapping[Type, hosts.Host] = {
-    Type.GITHUB: github.GitHub(), Type.GITLAB: gitlab.GitLab(), Type.GITEA: gitea.Gitea(),
-}  # fmt: skip
 ROUTE = routes.Route(
     "GET", "/api/v1/ci/{connection}", "What the checks of a commit say", reply=wire.Report, runs=True, tokens=False,
     whole=True, optional=("repository", "branch", "commit"),
@@ -55,10 +48,16 @@ class Means:
 
 
 class Ci:
-    """`finds` gives the Connections of runs."""
+    """`finds` gives the Connections of runs, `checked` has the types whose checks are read."""
 
-    def __init__(self, finds: targets.Targets, means: Means, measured: metrics.Metrics) -> None:
-        self._targets, self._means, self._metrics = finds, means, measured
+    def __init__(
+        self,
+        finds: targets.Targets,
+        checked: Mapping[Type, hosts.CheckedHost],
+        means: Means,
+        measured: metrics.Metrics,
+    ) -> None:
+        self._targets, self._hosts, self._means, self._metrics = finds, checked, means, measured
         self._busy: list[str] = []
 
     @property
@@ -73,11 +72,11 @@ class Ci:
                 asked = _asked(request.query)
                 name = request.match_info["connection"]
                 target = await self._targets.find(gate.run(request), name, within=repositories.visible)
-                if target.spec.type not in HOSTS:
+                if target.spec.type not in self._hosts:
                     raise problems.Invalid(
                         f"checks are not read through Connections of type {target.spec.type.value}",
                         field="connection",
-                        remedy=f"Name one of type {', '.join(sorted(one.value for one in HOSTS))}.",
+                        remedy=f"Name one of type {', '.join(sorted(one.value for one in self._hosts))}.",
                     )
                 kind = target.spec.type.value
                 report = await self.read(target, asked)
@@ -99,7 +98,8 @@ class Ci:
     async def read(self, target: tools.Target, asked: hosts.Asked) -> wire.Report:
         """What the checks of a commit say. Raises `crds.errors.JervisError`."""
         means, spec = self._means, target.spec
-        address = host_address.derive(addresses.RULES[spec.type], spec, target.credentials, plain=means.plain)
+        host = self._hosts[spec.type]
+        address = host_address.derive(host.rules, spec, target.credentials, plain=means.plain)
         repository = permitted_names.choose(address, asked.repository, "repository")
         api = rest.Rest(
             address.api, address.headers, target.bucket,
@@ -107,7 +107,7 @@ class Ci:
             monotonic=means.monotonic, wall=means.wall, reached=means.reached, largest=hosts.LARGEST,
         )  # fmt: skip
         try:
-            found = await HOSTS[spec.type].read(api, hosts.Asked(repository, asked.branch, asked.commit))
+            found = await host.checks.read(api, hosts.Asked(repository, asked.branch, asked.commit))
         except port.Misconfigured as error:
             # GitHub answers 422 for a commit that it does not have.
             if not isinstance(error, rest.Absent) and " answered 422: " not in error.message:

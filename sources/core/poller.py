@@ -27,7 +27,6 @@ from sources import metrics
 from sources.core import annotations as wishes
 from sources.core import assignments, direct_ingest, hosts, indexer, items, limits, port, secrets, sweep
 from sources.core.state import State, Workspace
-from sources.providers.git import polling as git
 
 log = structlog.get_logger("sources")
 
@@ -60,14 +59,14 @@ _MESSAGE_CHARS = 1024
 
 Opens = Callable[[connection.Spec, Mapping[str, str], limits.Bucket], port.Source]
 """(spec, the values of its Secret, the bucket that its requests go through) -> one poll. Raises `Misconfigured`."""
-Clones = Callable[[assignments.Claim, Mapping[str, str], limits.Bucket], git.Repository]
-"""As `Opens`, for sources that have a clone of their own in each process."""
+OpensClaim = Callable[[assignments.Claim, Mapping[str, str], limits.Bucket], port.Source]
+"""As `Opens`, for sources that have a clone of their own in each process: they are opened by the claim."""
 
 
 class Poller:
     """`opens` has the protocols that there are, `stored_here` the sources of the types whose items are in MongoDB
-    already; `width` Connections are worked on at once, and their claims are renewed
-    every `renew` seconds."""
+    already, `clones` those of which each process has a clone; `width` Connections are worked on at once, and their
+    claims are renewed every `renew` seconds."""
 
     def __init__(
         self,
@@ -88,7 +87,7 @@ class Poller:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         chance: random.Random | None = None,
         stored_here: Mapping[connection.Type, Callable[[assignments.Claim], port.Source]] = MappingProxyType({}),
-        clones: Clones | None = None,
+        clones: Mapping[connection.Type, OpensClaim] = MappingProxyType({}),
         read: secrets.Reader | None = None,
     ) -> None:
         self._secrets = read or secrets.Reader(api)
@@ -315,18 +314,18 @@ class Poller:
         stored = self._stored_here.get(claim.spec.type)
         if stored is not None:
             return stored(claim)
-        if claim.spec.type is connection.Type.GIT:
-            return await self.repository(claim)
+        clones = self._clones.get(claim.spec.type)
+        if clones is not None:
+            return clones(claim, *await self.access(claim))
         opens = self._opens.get(claim.spec.type)
         if opens is None:
             raise port.Misconfigured(f"{claim.spec.type.value} sources are not polled by this version.")
-        return opens(claim.spec, await self._credentials(claim), self._bucket(claim))
+        return opens(claim.spec, *await self.access(claim))
 
-    async def repository(self, claim: assignments.Claim) -> git.Repository:
-        """The source of a Git Connection; as `source`."""
-        if self._clones is None:
-            raise port.Misconfigured("This process has no directory for clones.")
-        return self._clones(claim, await self._credentials(claim), self._bucket(claim))
+    async def access(self, claim: assignments.Claim) -> tuple[Mapping[str, str], limits.Bucket]:
+        """The credentials of a Connection, and the bucket that all requests to its source go through. Raises
+        `crds.errors.JervisError`."""
+        return await self._secrets.read(claim.namespace, claim.spec.secret_ref), self._bucket(claim)
 
     async def _poll(self, claim: assignments.Claim) -> tuple[bool, assignments.Claim]:
         """Store what is new; whether there may be more, and the claim with the cursor behind it."""
@@ -444,9 +443,6 @@ class Poller:
         facts = {"facts": one.facts.wire()} if one.facts is not None else {}
         told = {"access": one.access.model_dump(mode="json", exclude_defaults=True)} if one.access is not None else {}
         return {**content, **({"attachments": files} if files else {}), **facts, **told}
-
-    async def _credentials(self, claim: assignments.Claim) -> dict[str, str]:
-        return await self._secrets.read(claim.namespace, claim.spec.secret_ref)
 
     def _bucket(self, claim: assignments.Claim) -> limits.Bucket:
         wanted = claim.spec.rate_limit or connection.RateLimit()

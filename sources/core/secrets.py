@@ -5,11 +5,24 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Protocol
 
 import kube
 from crds import values
 from sources.core import port, redact
-from sources.oauth import tokens
+
+
+class AccessTokens(Protocol):
+    """What makes an access token of a Secret for OAuth (`sources.oauth.tokens`)."""
+
+    async def fresh(self, of: tuple[str, str], values: Mapping[str, str]) -> dict[str, str]:
+        """The values of the Secret `of` (namespace, name), with a token under `port.ACCESS_KEY` where it is one of
+        OAuth."""
+        ...
+
+    def forget(self, of: tuple[str, str]) -> None:
+        """The source refuses the token: the next one is had anew."""
+        ...
 
 
 class Reader:
@@ -17,7 +30,7 @@ class Reader:
     is one of OAuth."""
 
     def __init__(
-        self, api: kube.Kube, access: tokens.Tokens | None = None, hidden: redact.Secrets | None = None
+        self, api: kube.Kube, access: AccessTokens | None = None, hidden: redact.Secrets | None = None
     ) -> None:
         self._api, self._access = api, access
         self._hidden = hidden or redact.Secrets()
@@ -36,7 +49,7 @@ class Reader:
                 remedy="Create it, and add its name to rbac.connectionSecrets of the chart.",
             ) from error
         read = _decoded(found.get("data") or {})
-        # Only `tokens` makes one, so that it is never taken for a password of a person.
+        # Only OAuth makes one, so that it is never taken for a password of a person.
         read.pop(port.ACCESS_KEY, None)
         self._hidden.keep(read)
         if self._access is None or reference.key:

@@ -10,7 +10,6 @@ from aiohttp import web
 
 from crds import connection
 from sources.api import app, gate, routes
-from sources.ci import serving as ci
 from sources.effects import targets, tools, wire
 
 ROUTE = routes.Route(
@@ -45,4 +44,4 @@ def uses(spec: connection.Spec) -> tuple[str, ...]:
     if spec.smtp is None:
         effects = [name for name in effects if name != "sendMail"]
     reads = [wire.READ_REPOSITORY] if spec.type is connection.Type.GIT else []
-    return (*effects, *reads, *([wire.READ_CHECKS] if spec.type in ci.HOSTS else []))
+    return (*effects, *reads, *([wire.READ_CHECKS] if spec.type in connection.GIT_HOSTS else []))

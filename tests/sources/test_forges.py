@@ -12,7 +12,6 @@ import pytest
 from clients import tls_trust
 from crds import access, connection
 from sources.core import host_address, limits, port
-from sources.providers import addresses
 from sources.providers import table as protocols
 from sources.providers.git_host import git_host as forge_port
 from sources.providers.git_host import issue, issues
@@ -437,7 +436,7 @@ def test_where_a_url_leads(
 ) -> None:
     secret = {"secretRef": {"name": "forge"}}
     spec = {"type": kind, "clientId": "acme", "url": url, "filter": {"include": include}, **secret}
-    rules = addresses.RULES[connection.Type(kind)]
+    rules = protocols.RULES[connection.Type(kind)]
     found = host_address.derive(rules, connection.Spec.model_validate(spec), {"token": "x"}, plain=False)
     assert (found.api, found.names) == (api, repositories)
 

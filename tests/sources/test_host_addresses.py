@@ -17,7 +17,7 @@ from sources.ci import hosts as ci_hosts
 from sources.ci import serving as ci
 from sources.core import host_address, limits, port
 from sources.effects import targets, tools
-from sources.providers import addresses, table
+from sources.providers import table
 from tests import httpserver
 from tests.sources import parts
 
@@ -85,9 +85,8 @@ async def act(spec: connection.Spec, credentials: Mapping[str, str]) -> None:
     tool, arguments = "addComment", {"issue": COMMENT.get(spec.type.value), "text": "Done."}
     if spec.type is Type.CONFLUENCE:
         tool, arguments = "editPage", {"page": "7", "text": "Done."}
-    effect = await tools.opened(
-        tool, tools.parse(tool, arguments), target, scope.Scope(client_id="acme"), "m" * 32, means
-    )
+    request = tools.EffectRequest(tools.parse(tool, arguments), target, scope.Scope(client_id="acme"), "m" * 32)
+    effect = await tools.opened(table.effects(), tool, request, means)
     try:
         await effect.prepare()
     finally:
@@ -98,7 +97,9 @@ async def check(spec: connection.Spec, credentials: Mapping[str, str]) -> None:
     """Read the checks of a branch."""
     means = ci.Means(TLS, True, lambda: NOW, lambda: 0.0)
     target = tools.Target("team-a", "tracker", spec, credentials, {}, bucket())
-    await ci.Ci(targets.Targets(cast(kube.Kube, None)), means, parts.meters()).read(target, ci_hosts.Asked("", "main"))
+    await ci.Ci(targets.Targets(cast(kube.Kube, None)), table.CHECKS, means, parts.meters()).read(
+        target, ci_hosts.Asked("", "main")
+    )
 
 
 def spec_of(kind: str, url: str, include: tuple[str, ...] = ()) -> connection.Spec:
@@ -114,7 +115,7 @@ async def called(server: httpserver.Recorder, use: Use, spec: connection.Spec, v
     with pytest.raises(errors.JervisError):
         await use(spec, values)
     assert server.requests
-    return {repr([(name, one.headers.getall(name, [])) for name in LOGIN]) for one in server.requests}
+    return {repr([(name, one.headers.get(name)) for name in LOGIN]) for one in server.requests}
 
 
 SECRETS = [{"token": TOKEN}, {"access_token": TOKEN}, {"token": f" {TOKEN}\n"}, {"username": "ada", "token": TOKEN}]
@@ -152,7 +153,7 @@ async def test_reading_effects_and_checks_speak_to_one_address_with_one_login(
     ],
 )
 def test_host_and_port_stay(kind: str, url: str, root: str) -> None:
-    found = host_address.derive(addresses.RULES[Type(kind)], spec_of(kind, url), {"token": TOKEN}, plain=False)
+    found = host_address.derive(table.RULES[Type(kind)], spec_of(kind, url), {"token": TOKEN}, plain=False)
     assert found.api.startswith(root)
     assert f"{found.web}/".startswith(root)
 
@@ -174,7 +175,7 @@ def test_host_and_port_stay(kind: str, url: str, root: str) -> None:
 )
 def test_a_url_that_no_token_may_go_to_is_refused(kind: str, url: str) -> None:
     with pytest.raises(port.Misconfigured) as caught:
-        host_address.derive(addresses.RULES[Type(kind)], spec_of(kind, url), {"token": TOKEN}, plain=False)
+        host_address.derive(table.RULES[Type(kind)], spec_of(kind, url), {"token": TOKEN}, plain=False)
     assert caught.value.field == "spec.url"
     assert caught.value.remedy
     assert "word" not in caught.value.message
@@ -182,10 +183,12 @@ def test_a_url_that_no_token_may_go_to_is_refused(kind: str, url: str) -> None:
 
 @pytest.mark.parametrize("url", ["https://github.com/a/b", "https://GitHub.com:443/a/b", "https://www.github.com/a/b/"])
 def test_github_com_has_its_api_at_another_host(url: str) -> None:
-    found = host_address.derive(addresses.RULES[Type.GITHUB], spec_of("GitHub", url), {"token": TOKEN}, plain=False)
+    found = host_address.derive(table.RULES[Type.GITHUB], spec_of("GitHub", url), {"token": TOKEN}, plain=False)
     assert (found.api, found.web, found.names) == ("https://api.github.com", "https://github.com", ("a/b",))
 
 
 def test_every_type_with_a_rest_api_derives_its_address() -> None:
     called = {kind for kind in Type if connection.SCHEMES[kind] == ("http", "https")} - connection.UNCALLED
-    assert addresses.RULES.keys() == called
+    assert table.RULES.keys() == called
+    assert tuple(table.GIT_HOSTS) == connection.GIT_HOSTS
+    assert {kind for tool in tools.TOOLS.values() for kind in tool.types} == table.effects().keys()

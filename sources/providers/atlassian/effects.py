@@ -16,9 +16,10 @@ from html import escape
 from typing import Any
 
 from sources.api import problems
-from sources.core import rest
+from sources.core import host_address, rest
 from sources.core.host_address import HostAddress
-from sources.effects import arguments, effect_protocol, permitted_names
+from sources.effects import arguments, effect_protocol, permitted_names, tools
+from sources.providers.atlassian import address as atlassian_address
 
 PROPERTY = "jervis-effect"
 _PAGE = 100
@@ -56,6 +57,9 @@ def storage(text: str) -> str:
 def _groups(text: str) -> list[str]:
     found = [one.strip("\n") for one in text.replace("\r\n", "\n").split("\n\n")]
     return [one for one in found if one.strip()]
+
+
+_PROJECT = re.compile(r"^[A-Z][A-Z0-9_]*\Z")
 
 
 class _Jira:
@@ -294,3 +298,45 @@ class Edit:
 
     def _result(self, before: effect_protocol.Before) -> effect_protocol.Result:
         return {"page": self._asked.page, "version": str(int(before["version"]) + 1)}
+
+
+async def opened(request: tools.EffectRequest, means: tools.Means) -> effect_protocol.Doing:
+    """The effects at Jira and Confluence."""
+    asked, target, mark = request.arguments, request.target, request.mark
+    address = host_address.derive(atlassian_address.RULES, target.spec, target.credentials, plain=means.plain)
+    project = _project(address, asked) if isinstance(asked, arguments.Where) else ""
+    api = means.rest(address, target)
+    try:
+        match asked:
+            case arguments.AddComment():
+                return Comment(api, address, mark, asked)
+            case arguments.CreateIssue():
+                return Create(api, address, project, mark, asked)
+            case arguments.UpdateIssue():
+                return Update(api, address, mark, asked)
+            case arguments.EditPage():
+                return Edit(api, address, mark, asked)
+        raise AssertionError(f"{type(asked).__name__} belongs to no tool of Jira or Confluence")
+    except BaseException:
+        await api.close()
+        raise
+
+
+def _project(address: HostAddress, asked: arguments.Where) -> str:
+    """The key of the project, which is a part of an issue's key. Raises `problems.Invalid`."""
+    issue = str(getattr(asked, "issue", ""))
+    key = issue.rpartition("-")[0]
+    if issue and not key:
+        raise problems.Invalid(
+            f"{issue} is no issue of Jira", field="arguments.issue", remedy="Give the key, as in ABC-12."
+        )
+    if key and asked.repository not in ("", key):
+        raise problems.Invalid(
+            f"{issue} is not in {asked.repository}", field="arguments.repository", remedy="Leave it out."
+        )
+    project = permitted_names.choose(address, asked.repository or key, "repository")
+    if not _PROJECT.match(project):
+        raise problems.Invalid(
+            f"{project!r} is no key of a project", field="arguments.repository", remedy="Give it as in ABC."
+        )
+    return project

@@ -13,12 +13,13 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from crds import connection, errors
 from sources.api import problems
 from sources.core import hosts, limits
-from sources.effects import arguments, effect_protocol
+from sources.effects import arguments, effect_protocol, tools
 from sources.providers.git import bundle, clone, command, quarantine, reach
 
 Load = Callable[[], Awaitable[bytes]]
@@ -221,6 +222,21 @@ class Push:
         place = self._opened(copy)
         place.bring(self._where.at, now)
         return place.includes(commit, now)
+
+
+def effects(shared: Pushes | None) -> tools.Opens:
+    """What opens the effects at a Git Connection; `shared` is None in a process without clones."""
+
+    async def opens(request: tools.EffectRequest, means: tools.Means) -> Push:
+        asked, target = request.arguments, request.target
+        assert isinstance(asked, arguments.PushBranch)
+        if shared is None:
+            raise problems.Forbidden("this process has no clones of repositories", field="connection")
+        at = shared.remote(target.spec, target.credentials)
+        where = Where(target.namespace, target.name, target.spec, at, target.bucket)
+        return opened(shared, where, asked, partial(means.load, request.owner, asked.bundle.key))
+
+    return opens
 
 
 def opened(shared: Pushes, where: Where, asked: arguments.PushBranch, load: Load) -> Push:

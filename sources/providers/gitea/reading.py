@@ -53,7 +53,7 @@ class Gitea:
         if not page:
             return None  # the comments of one issue come at once
         if "Link" in answer.headers:
-            more = forge.link(answer) is not None
+            more = rest.next_query(answer) is not None
         else:
             found, total = len(answer.json or ()), answer.headers.get("X-Total-Count", "")
             more = found > 0 and not (page == 1 and total.isdigit() and found >= int(total))

@@ -48,7 +48,7 @@ class GitHub:
 
     def following(self, answer: rest.Answer, query: forge.Query) -> forge.Query | None:
         """See `forge.Host`."""
-        return forge.link(answer)
+        return rest.next_query(answer)
 
     async def count(self, api: rest.Rest, listing: forge.Listing, query: forge.Query) -> int | None:
         """The number of the last page where a page has one thing."""
@@ -57,7 +57,7 @@ class GitHub:
             raise port.Unreachable(f"{listing.path} answered no list.")
         found = _LAST.search(answer.headers.get("Link", ""))
         if found is None:
-            return None if forge.link(answer) else len(answer.json)
+            return None if rest.next_query(answer) else len(answer.json)
         page = dict(parse_qsl(urlsplit(found[1]).query)).get("page", "")
         return int(page) if page.isdigit() else None
 

@@ -48,7 +48,7 @@ class GitLab:
 
     def following(self, answer: rest.Answer, query: forge.Query) -> forge.Query | None:
         """See `forge.Host`."""
-        return forge.link(answer)
+        return rest.next_query(answer)
 
     async def count(self, api: rest.Rest, listing: forge.Listing, query: forge.Query) -> int | None:
         """X-Total is in every answer of up to 10,000 things."""

@@ -113,7 +113,7 @@ async def started(world: Commits, database: Any, tmp_path: Path) -> AsyncIterato
         )  # fmt: skip
         polls = await parts.polling(
             api, knowledge, database, assigned, {}, wall=wall, measured=measured, every=3600, renew=20,
-            monotonic=time.monotonic, clones=opens,
+            monotonic=time.monotonic, clones={connection.Type.GIT: opens},
         )  # fmt: skip
         rig = Rig(assigned, polls, measured)
         yield rig
