@@ -196,7 +196,7 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
         sweep.Sweeper(
             knowledge,
             assigned,
-            missing_items.Gone(database),
+            missing_items.MissingItems(database),
             measured,
             every=config.sweep_seconds,
             wall=wall,
@@ -245,7 +245,7 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
         reached=reached,
     )
     found = targets.Targets(api, read)
-    does = effect_runner.Performer(
+    does = effect_runner.EffectRunner(
         entries, found, providers.effects(pushed), means, seconds=config.effect_seconds, wall=wall
     )
     checks = ci.Means(tls, config.plaintext, wall, time.monotonic, reached)
@@ -269,7 +269,7 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
     prepared = (
         assigned.prepare, stored.prepare, entries.prepare, kept.prepare, recordings.prepare, kept_tokens.prepare
     )  # fmt: skip
-    watches = idle_listener.Watcher(
+    watches = idle_listener.IdleListener(
         assigned, polls.source, measured, most=config.idle_connections, owner=owner, wall=wall
     )
     steps: dict[str, cleanup.Step] = {
@@ -282,7 +282,7 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
         "recordings": expires.recordings,
         "transcripts": expires.transcripts,
     }
-    tidies = cleanup.Upkeep(steps, measured)
+    tidies = cleanup.Cleanup(steps, measured)
     work = _work(prepared, (polls.run, watches.run, corrects.run), health)
     loops = (health.tick(), work, tidies.run(), ended.wait())
     jobs = [asyncio.create_task(one) for one in loops]

@@ -18,14 +18,14 @@ from sources.core import host_address, port, rest
 
 PAGES = 3
 PAGE = 100
-"""Of each list."""
+"""Rows of each page of a list."""
 LARGEST = 8 << 20
 """Bytes of an answer: GitHub writes up to 128 KiB about a check run, and a page has a hundred of them."""
 _CUT = "…"
 Row = Mapping[str, Any]
 
 
-class Odd(errors.Permanent):
+class UnexpectedAnswer(errors.Permanent):
     """An answer is not as the API says. Asking again gives the same one."""
 
     def __init__(self, what: str) -> None:
@@ -36,7 +36,7 @@ class Odd(errors.Permanent):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CommitQuery:
     """A branch or a commit (short or whole), or neither: the repository's default branch."""
 
     repository: str
@@ -45,7 +45,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Found:
+class CommitChecks:
     """What was read so far."""
 
     commit: str
@@ -57,9 +57,9 @@ class Found:
 class Host(Protocol):
     """One kind of host."""
 
-    async def read(self, api: rest.Rest, asked: Asked) -> Found:
+    async def read(self, api: rest.Rest, asked: CommitQuery) -> CommitChecks:
         """All checks of the commit, within `PAGES` of each list. Raises what `sources.core.rest` raises, and
-        `Odd`, or one of `ODD`, for an answer that is not as the API says."""
+        `UnexpectedAnswer`, or one of `UNEXPECTED`, for an answer that is not as the API says."""
         ...
 
 
@@ -71,7 +71,7 @@ class CheckedHost:
     checks: Host
 
 
-ODD = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
+UNEXPECTED = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 def ref(name: str) -> str:
@@ -82,7 +82,7 @@ def ref(name: str) -> str:
 
 
 async def listed(
-    api: rest.Rest, found: Found, what: str, path: str, query: Mapping[str, str], rows: Callable[[Any], Any]
+    api: rest.Rest, found: CommitChecks, what: str, path: str, query: Mapping[str, str], rows: Callable[[Any], Any]
 ) -> list[Row]:
     """The rows of a list, which `rows` takes out of an answer. What cannot be read is noted in `found`."""
     made: list[Row] = []
@@ -95,7 +95,7 @@ async def listed(
             return made
         page = rows(answer.json)
         if not isinstance(page, list):
-            raise Odd(f"{what} are no list")
+            raise UnexpectedAnswer(f"{what} are no list")
         made += page[:PAGE]
         if len(page) > PAGE:
             found.unread.append(f"{what}: only the first {PAGE} of a page of {len(page)}")

@@ -85,7 +85,7 @@ class Ci:
         except TimeoutError as error:
             outcome = "away"
             raise port.Unreachable(f"the host took longer than {SECONDS:.0f} seconds") from error
-        except hosts.Odd as error:
+        except hosts.UnexpectedAnswer as error:
             error.message = self._targets.hidden(error.message)
             raise
         except errors.JervisError as error:
@@ -95,7 +95,7 @@ class Ci:
         finally:
             self._metrics.ci_reads.labels(kind, outcome).inc()
 
-    async def read(self, target: tools.Target, asked: hosts.Asked) -> wire.Report:
+    async def read(self, target: tools.Target, asked: hosts.CommitQuery) -> wire.Report:
         """What the checks of a commit say. Raises `crds.errors.JervisError`."""
         means, spec = self._means, target.spec
         host = self._hosts[spec.type]
@@ -107,7 +107,7 @@ class Ci:
             monotonic=means.monotonic, wall=means.wall, reached=means.reached, largest=hosts.LARGEST,
         )  # fmt: skip
         try:
-            found = await host.checks.read(api, hosts.Asked(repository, asked.branch, asked.commit))
+            found = await host.checks.read(api, hosts.CommitQuery(repository, asked.branch, asked.commit))
         except port.Misconfigured as error:
             # GitHub answers 422 for a commit that it does not have.
             if not isinstance(error, rest.Absent) and " answered 422: " not in error.message:
@@ -118,9 +118,9 @@ class Ci:
                 remedy="Push it first, or name one that the repository has.",
             ) from error
         except rest.Garbled as error:
-            raise hosts.Odd(error.message) from error
-        except hosts.ODD as error:
-            raise hosts.Odd(f"{type(error).__name__} in it") from error
+            raise hosts.UnexpectedAnswer(error.message) from error
+        except hosts.UNEXPECTED as error:
+            raise hosts.UnexpectedAnswer(f"{type(error).__name__} in it") from error
         finally:
             await api.close()
         checks = wire.ordered(found.checks)
@@ -146,7 +146,7 @@ class Ci:
             self._busy.remove(namespace)
 
 
-def _asked(query: Mapping[str, str]) -> hosts.Asked:
+def _asked(query: Mapping[str, str]) -> hosts.CommitQuery:
     """Raises `problems.Invalid`."""
     patterns = {"repository": wire.REPOSITORY, "branch": wire.BRANCH, "commit": wire.COMMIT}
     for name, pattern in patterns.items():
@@ -156,4 +156,4 @@ def _asked(query: Mapping[str, str]) -> hosts.Asked:
             )
     if query.get("branch") and query.get("commit"):
         raise problems.Invalid("a branch and a commit are given", field="commit", remedy="Give one of the two.")
-    return hosts.Asked(query.get("repository", ""), query.get("branch", ""), query.get("commit", ""))
+    return hosts.CommitQuery(query.get("repository", ""), query.get("branch", ""), query.get("commit", ""))

@@ -22,7 +22,7 @@ Step = Callable[[], Awaitable[int]]
 """How much was deleted."""
 
 
-class Upkeep:
+class Cleanup:
     """`steps` by what they delete, a word of the metric `jervis_sources_left_over_total`."""
 
     def __init__(

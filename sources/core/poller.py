@@ -24,7 +24,7 @@ from clients import backoff, mongo
 from crds import connection, errors, pendingtask, scope
 from kb import client as kb
 from sources import metrics
-from sources.core import annotations as wishes
+from sources.core import annotations as requested
 from sources.core import assignments, direct_ingest, hosts, indexer, items, limits, port, secrets, sweep
 from sources.core.state import State, Workspace
 
@@ -94,7 +94,7 @@ class Poller:
         self._clones = clones
         self._api, self._kb, self._assigned, self._items = api, knowledge, assigned, stored
         self._sweeper = sweeps
-        self._straight = direct_ingest.Straight(knowledge, assigned, measured, wall=wall)
+        self._direct_ingest = direct_ingest.DirectIngest(knowledge, assigned, measured, wall=wall)
         self._indexer, self._opens, self._metrics = makes, opens, measured
         self._stored_here = stored_here
         self._owner, self._width, self._renew = owner, width, renew
@@ -196,7 +196,7 @@ class Poller:
         """One round for one Connection: poll, create tasks, write the state. Raises `crds.errors.Operational`."""
         begun, kind, asked = self._monotonic(), claim.spec.type.value, 0.0
         self._noted.pop(claim.uid, None)
-        claim = await wishes.begun(claim, self._assigned, self._items)
+        claim = await requested.begun(claim, self._assigned, self._items)
         more = False
         try:
             if claim.taken:
@@ -365,9 +365,9 @@ class Poller:
         failures = [replace(one, reason=self._secrets.hidden(one.reason)) for one in batch.failures]
         for request in batch.commits:
             told = request.model_copy(update={"access": claim.spec.access})
-            failures += await self._straight.commit(claim, told)
+            failures += await self._direct_ingest.commit(claim, told)
         for tree in batch.trees:
-            failures += await self._straight.structure(claim, tree)
+            failures += await self._direct_ingest.structure(claim, tree)
         items = [_told(claim.spec, one) for one in batch.items]
         unknown = await self._items.unknown(claim.uid, items)
         known = [one for one in items if not any(one is new for new in unknown)]

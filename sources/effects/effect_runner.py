@@ -29,14 +29,14 @@ from sources.effects import effect_protocol, ledger, targets, tools, wire
 log = structlog.get_logger("sources")
 
 QUIET_SECONDS = 60.0
-"""After a call whose answer was lost, before the target's word that nothing happened is taken."""
+"""Seconds after a call whose answer was lost, before the target's word that nothing happened is taken."""
 _UNKNOWN = wire.Problem(
     message="The effect may have happened: the target was called, and nothing says what became of it.",
     remedy="Look at the target. If it did not happen, ask for it with a new key.",
 )
 
 
-class Performer:
+class EffectRunner:
     """Performs requests. `opens` has the effects of each type of Connection; `seconds` bound what is done at a target,
     and a claim of `entries` lasts longer than that."""
 
@@ -116,7 +116,7 @@ class Performer:
             raise port.Unreachable(problem.message) from error
 
     async def _lost(
-        self, claim: ledger.Claim, effect: effect_protocol.Doing, before: effect_protocol.Before, error: Exception
+        self, claim: ledger.Claim, effect: effect_protocol.Effect, before: effect_protocol.Before, error: Exception
     ) -> wire.Outcome:
         """The target was called and gave no answer that says what happened. Raises where it cannot be asked now."""
         log.info("answer of an effect lost", cause=str(error)[:300])

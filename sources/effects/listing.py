@@ -26,7 +26,7 @@ class Listing:
 
     @property
     def served(self) -> list[routes.Served]:
-        """Its route."""
+        """The route, with its handler."""
         return [(ROUTE, self._answer)]
 
     async def _answer(self, request: web.Request) -> web.Response:

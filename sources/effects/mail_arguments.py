@@ -19,7 +19,7 @@ from crds import values
 MOST_RECIPIENTS = 50
 MOST_FILES = 32
 FILES_BYTES = 20 << 20
-"""Of all attachments of a mail: what servers commonly take, less the third that base64 adds."""
+"""Bytes of all attachments of a mail: what servers commonly take, less the third that base64 adds."""
 
 
 _ADDRESS = re.compile(r"(?:(?P<name>[^<>]*)<(?P<in>[^<>]+)>|(?P<plain>[^<>]+))")

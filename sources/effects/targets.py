@@ -41,8 +41,8 @@ class Targets:
         return tools.Target(conn.metadata.namespace, conn.metadata.name, spec, main, smtp, self._bucket(conn))
 
     async def listed(self, run: runtoken.Claims) -> list[connection.Connection]:
-        """Those of the run's namespace and scope, also one that is not accepted: an effect there says why. Raises
-        `crds.errors.Operational`."""
+        """The Connections of the run's namespace and scope, also one that is not accepted: an effect there says why.
+        Raises `crds.errors.Operational`."""
         found: list[connection.Connection] = []
         async for raw in self._api.each(kube.CONNECTIONS, run.namespace):
             with contextlib.suppress(pydantic.ValidationError):

@@ -69,7 +69,7 @@ class EffectRequest:
     mark: str
 
 
-Opens = Callable[[EffectRequest, Means], Awaitable[effect_protocol.Doing]]
+Opens = Callable[[EffectRequest, Means], Awaitable[effect_protocol.Effect]]
 """A provider's effects at Connections of one type, opened with nothing done yet. Raises `crds.errors.JervisError`."""
 
 
@@ -106,7 +106,9 @@ def parse(name: str, given: Mapping[str, Any]) -> pydantic.BaseModel:
     return app.validate(given, tool.asks, "arguments")
 
 
-async def opened(opens: Mapping[Type, Opens], name: str, request: EffectRequest, means: Means) -> effect_protocol.Doing:
+async def opened(
+    opens: Mapping[Type, Opens], name: str, request: EffectRequest, means: Means
+) -> effect_protocol.Effect:
     """The effect, with nothing done yet. Raises `crds.errors.JervisError`."""
     kind, tool = request.target.spec.type, TOOLS[name]
     if kind not in tool.types:

@@ -23,9 +23,9 @@ from sources.oauth import exchange, grant, vault
 log = structlog.get_logger("sources")
 
 MARGIN = 600.0
-"""Before the end of a token a new one is had, or when half of its time is over: a poll may last."""
+"""Seconds before the end of a token in which a new one is fetched; at most half of its time, as a poll may last."""
 TURN_SECONDS = 60.0
-"""For which the turn of another process is waited for."""
+"""Seconds that the turn of another process is waited for."""
 _LOOK_SECONDS = 0.2
 _WRITES = 5
 OF_OAUTH = frozenset({"client_secret", "refresh_token", "private_key"})
@@ -40,7 +40,7 @@ class _Kept:
 
 
 class Tokens:
-    """Those of a process. `plain` allows token endpoints without TLS."""
+    """The access tokens of a process. `plain` allows token endpoints without TLS."""
 
     def __init__(
         self,

@@ -98,7 +98,7 @@ async def check(spec: connection.Spec, credentials: Mapping[str, str]) -> None:
     means = ci.Means(TLS, True, lambda: NOW, lambda: 0.0)
     target = tools.Target("team-a", "tracker", spec, credentials, {}, bucket())
     await ci.Ci(targets.Targets(cast(kube.Kube, None)), table.CHECKS, means, parts.meters()).read(
-        target, ci_hosts.Asked("", "main")
+        target, ci_hosts.CommitQuery("", "main")
     )
 
 

@@ -44,13 +44,13 @@ def document(text: str) -> dict[str, Any]:
 
 
 def markup(text: str) -> str:
-    """The same in the wiki markup of Data Center; what looks like markup, a mention or a macro, is text."""
+    """A text in the wiki markup of Data Center; what looks like markup, a mention or a macro, is text."""
     escaped = _SPECIAL.sub(lambda found: f"\\{found[0]}", "\n\n".join(_groups(text)))
     return _BLOCK.sub(lambda found: f"{found[1]}&#{ord(found[2])};", escaped)
 
 
 def storage(text: str) -> str:
-    """The same in Confluence's storage format; what looks like markup is text."""
+    """A text in Confluence's storage format; what looks like markup is text."""
     return "".join(f"<p>{'<br />'.join(escape(line) for line in one.split(chr(10)))}</p>" for one in _groups(text))
 
 
@@ -124,20 +124,20 @@ class Comment(_Jira):
         body = {"body": self._text(self._asked.text), "properties": [self._property]}
         return self._result(await self._change("POST", self._path(), body))
 
-    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Asked:
+    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Evidence:
         """Look at the comments that are newer than the newest before."""
         self._again(before)
         rows = await self._newest(_PAGE)
         for row in rows:
             if int(row["id"]) <= int(before["last"]):
-                return effect_protocol.Asked(absent=True)
+                return effect_protocol.Evidence(absent=True)
             try:
                 kept = await self._get(f"comment/{row['id']}/properties/{PROPERTY}")
             except rest.Absent:
                 continue
             if kept["value"]["id"] == self._mark:
-                return effect_protocol.Asked(self._result(row))
-        return effect_protocol.Asked(absent=len(rows) < _PAGE)
+                return effect_protocol.Evidence(self._result(row))
+        return effect_protocol.Evidence(absent=len(rows) < _PAGE)
 
     async def _newest(self, count: int) -> list[Row]:
         answer = await self._get(self._path(), {"orderBy": "-created", "maxResults": str(count)})
@@ -177,7 +177,7 @@ class Create(_Jira):
         body = {"fields": fields, "properties": [self._property]}
         return self._result(await self._change("POST", "issue", body))
 
-    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Asked:
+    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Evidence:
         """Look through the issues of the last hour. That one is not found says nothing."""
         self._again(before)
         query = {
@@ -192,8 +192,8 @@ class Create(_Jira):
             if not cloud and row["fields"]["summary"] == self._asked.title:
                 kept = (await self._get(f"issue/{row['key']}", {"properties": PROPERTY})).get("properties")
             if ((kept or {}).get(PROPERTY) or {}).get("id") == self._mark:
-                return effect_protocol.Asked(self._result(row))
-        return effect_protocol.Asked()
+                return effect_protocol.Evidence(self._result(row))
+        return effect_protocol.Evidence()
 
     def _result(self, row: Row) -> effect_protocol.Result:
         return {"issue": str(row["key"]), "url": str(row["self"])}
@@ -222,13 +222,13 @@ class Update(_Jira):
         await self._change("PUT", f"issue/{self._asked.issue}", body)
         return {"issue": self._asked.issue}
 
-    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Asked:
-        """By the property, else by the time of the last change."""
+    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Evidence:
+        """Look for the property of the effect, else compare the time of the last change."""
         self._again(before)
         found = await self._get(f"issue/{self._asked.issue}", {"fields": "updated", "properties": PROPERTY})
         if ((found.get("properties") or {}).get(PROPERTY) or {}).get("id") == self._mark:
-            return effect_protocol.Asked({"issue": self._asked.issue})
-        return effect_protocol.Asked(absent=str(found["fields"]["updated"]) == before["updated"])
+            return effect_protocol.Evidence({"issue": self._asked.issue})
+        return effect_protocol.Evidence(absent=str(found["fields"]["updated"]) == before["updated"])
 
     def _fields(self) -> dict[str, Any]:
         asked = self._asked
@@ -283,7 +283,7 @@ class Edit:
         await self._api.request("PUT", self._path, json=self._body)
         return self._result(before)
 
-    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Asked:
+    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Evidence:
         """The version behind the one that was read names the effect that made it."""
         wanted = int(before["version"]) + 1
         found = (await self._api.get(self._path, {"expand": "version"})).json["version"]
@@ -292,15 +292,15 @@ class Edit:
             try:
                 found = (await self._api.get(self._path, asked)).json["version"]
             except rest.Absent:
-                return effect_protocol.Asked()  # a version that was removed may have been this one
+                return effect_protocol.Evidence()  # a version that was removed may have been this one
         made = int(found["number"]) == wanted and found.get("message") == self._message
-        return effect_protocol.Asked(self._result(before)) if made else effect_protocol.Asked(absent=True)
+        return effect_protocol.Evidence(self._result(before)) if made else effect_protocol.Evidence(absent=True)
 
     def _result(self, before: effect_protocol.Before) -> effect_protocol.Result:
         return {"page": self._asked.page, "version": str(int(before["version"]) + 1)}
 
 
-async def opened(request: tools.EffectRequest, means: tools.Means) -> effect_protocol.Doing:
+async def opened(request: tools.EffectRequest, means: tools.Means) -> effect_protocol.Effect:
     """The effects at Jira and Confluence."""
     asked, target, mark = request.arguments, request.target, request.mark
     address = host_address.derive(atlassian_address.RULES, target.spec, target.credentials, plain=means.plain)

@@ -17,11 +17,11 @@ from text import mail
 
 FILE_BYTES = 10 << 20
 FILES_BYTES = 16 << 20
-"""Of all attachments of one thing."""
+"""Bytes of all attachments of one thing."""
 BATCH = 50
 BATCH_BYTES = 16 << 20
 TEXT_CHARS = 4 << 20
-"""Of the text of one thing with all its comments."""
+"""Characters of the text of one thing with all its comments."""
 CUT = "[The text is longer; the rest is left out.]"
 MOST_PLACES = 20_000
 """Projects or spaces that the user sees; a list without an end ends there."""
@@ -221,6 +221,6 @@ def moment(text: object) -> datetime | None:
 
 
 def rfc3339(text: object) -> str:
-    """The same, as texts of facts have it; "" without one."""
+    """A time as texts of facts have it; "" without one."""
     at = moment(text) if text else None
     return at.isoformat(timespec="seconds").replace("+00:00", "Z") if at else ""

@@ -31,7 +31,7 @@ class Copy(Protocol):
     `crds.errors.Operational` while there is none."""
 
     async def __call__(self, namespace: str, name: str, url: str, commits: Sequence[str]) -> clone.Clone:
-        """Of the Connection `name`, as long as it is at `url`."""
+        """The clone of the Connection `name`, as long as it is at `url`."""
         ...
 
 
@@ -118,15 +118,15 @@ class Push:
         await self._blocking(self._send)
         return self._result
 
-    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Asked:
+    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Evidence:
         """The branch is at the commit, or grew from it, or another branch that the Connection reads has it since."""
         asked = self._asked
         now = (await self._listed()).branches.get(asked.branch, "")
         if now == asked.commit:
-            return effect_protocol.Asked(self._result)
+            return effect_protocol.Evidence(self._result)
         copy = await self._copy([asked.commit])
         found = await self._blocking(lambda: self._published(copy, now, known=bool(before.get("known"))))
-        return effect_protocol.Asked(self._result) if found else effect_protocol.Asked(absent=True)
+        return effect_protocol.Evidence(self._result) if found else effect_protocol.Evidence(absent=True)
 
     async def close(self) -> None:
         """End what is going on, and remove the quarantine."""

@@ -22,7 +22,7 @@ from sources.core import host_address, port, rest
 from sources.effects import arguments, effect_protocol, permitted_names, tools
 
 SKEW = timedelta(minutes=5)
-"""Before the host's own time when the effect began."""
+"""Time before the host's own time at which the effect began: its clocks differ."""
 _PAGES = 10
 
 
@@ -88,7 +88,7 @@ class _Tracker:
 
     async def _found(
         self, path: str, query: Mapping[str, str], field: str, since: datetime
-    ) -> effect_protocol.Asked | Row:
+    ) -> effect_protocol.Evidence | Row:
         """The row whose `field` has the mark. The list is in the order of creation, either way."""
         for page in range(1, _PAGES + 1):
             asked = {**query, self._host.page: "50", "page": str(page)}
@@ -98,8 +98,8 @@ class _Tracker:
                     return row
             old = "desc" in query.values() and any(_time(row["created_at"]) < since for row in rows)
             if len(rows) < 50 or old:
-                return effect_protocol.Asked(absent=True)
-        return effect_protocol.Asked()
+                return effect_protocol.Evidence(absent=True)
+        return effect_protocol.Evidence()
 
     async def _noted(self, number: str) -> effect_protocol.Before:
         answer = await self._api.get(self._one(number))
@@ -126,12 +126,12 @@ class Comment(_Tracker):
         answer = await self._api.request("POST", path, json={"body": self._marked(self._asked.text)})
         return self._result(answer.json)
 
-    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Asked:
+    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Evidence:
         """Look through the issue's newest comments."""
         since = _time(before["at"]) - SKEW
         query = self._host.newest_comments or {"since": since.strftime("%Y-%m-%dT%H:%M:%SZ")}
         found = await self._found(self._path(self._host.comments, self._asked.issue), query, "body", since)
-        return found if isinstance(found, effect_protocol.Asked) else effect_protocol.Asked(self._result(found))
+        return found if isinstance(found, effect_protocol.Evidence) else effect_protocol.Evidence(self._result(found))
 
     def _result(self, row: Row) -> effect_protocol.Result:
         link = {"url": str(row[self._host.comment_link])} if self._host.comment_link else {}
@@ -160,11 +160,11 @@ class Create(_Tracker):
         answer = await self._api.request("POST", self._path(self._host.issues), json=body)
         return self._result(answer.json)
 
-    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Asked:
+    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Evidence:
         """Look through the newest issues."""
         since = _time(before["at"]) - SKEW
         found = await self._found(self._path(self._host.issues), self._host.newest, self._host.body, since)
-        return found if isinstance(found, effect_protocol.Asked) else effect_protocol.Asked(self._result(found))
+        return found if isinstance(found, effect_protocol.Evidence) else effect_protocol.Evidence(self._result(found))
 
     def _result(self, row: Row) -> effect_protocol.Result:
         return {"issue": str(row[self._host.number]), "url": str(row[self._host.link])}
@@ -204,12 +204,12 @@ class Update(_Tracker):
                 raise effect_protocol.Ambiguous(f"The labels may not be set: {error.message}") from error
         return self._result((await self._api.get(path)).json)
 
-    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Asked:
+    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Evidence:
         """Done where the issue says what was asked for, absent where nothing was changed since."""
         row = (await self._api.get(self._one(self._asked.issue))).json
         if self._says(row):
-            return effect_protocol.Asked(self._result(row))
-        return effect_protocol.Asked(absent=str(row["updated_at"]) == before["updated"])
+            return effect_protocol.Evidence(self._result(row))
+        return effect_protocol.Evidence(absent=str(row["updated_at"]) == before["updated"])
 
     def _fields(self) -> dict[str, Any]:
         said = {"title": self._asked.title, self._host.body: self._asked.text and self._written(self._asked.text)}
@@ -269,7 +269,7 @@ def _time(text: str) -> datetime:
 def opened(host: Dialect, rules: host_address.Rules) -> tools.Opens:
     """What opens the effects of a Git host."""
 
-    async def opens(request: tools.EffectRequest, means: tools.Means) -> effect_protocol.Doing:
+    async def opens(request: tools.EffectRequest, means: tools.Means) -> effect_protocol.Effect:
         asked, target, mark = request.arguments, request.target, request.mark
         assert isinstance(asked, arguments.Where)
         address = host_address.derive(rules, target.spec, target.credentials, plain=means.plain)

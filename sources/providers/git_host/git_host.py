@@ -125,7 +125,7 @@ async def repository(api: rest.Rest, path: str) -> Mapping[str, Any]:
 
 
 def members(provider: str, repository: str) -> Access:
-    """Of what a host shows to the members of a repository alone: `group:github-repo:acme/shop`."""
+    """The access to what a host shows to the members of a repository alone: `group:github-repo:acme/shop`."""
     return access.restricted([access.principal("group", f"{provider}-repo:{repository}")])
 
 

@@ -25,22 +25,21 @@ import structlog
 
 from crds import access, connection
 from sources.core import host_address, hosts, limits, port, rest
-from sources.providers.git_host import git_host as forge
-from sources.providers.git_host import issue, progress
+from sources.providers.git_host import git_host, issue, progress
 from text import mail
 
 log = structlog.get_logger("sources")
 
 OVERLAP = timedelta(minutes=5)
-"""Before the mark: commits that became visible late, and clocks of one host's servers that differ."""
+"""Time before the mark that is read again: commits become visible late, and clocks of one host's servers differ."""
 SETTLED = timedelta(seconds=2)
-"""Before the host's own time: a thing may still change without another time, as hosts time in seconds."""
+"""Time before the host's own time in which a thing may still change without another time: hosts time in seconds."""
 MOST_PASSES = 5
 """Over one list in one poll."""
 MOST_SEEN = 50_000
 MOST_COMMENT_PAGES = 50
 FILE_BYTES, FILES_BYTES = 16 << 20, 48 << 20
-"""Of a file, of all files of an item."""
+"""Bytes of a file, of all files of an item."""
 
 
 class Tracker:
@@ -48,17 +47,17 @@ class Tracker:
 
     def __init__(
         self,
-        host: forge.Host,
+        host: git_host.Host,
         api: rest.Rest,
         web: rest.Rest,
         url: str,
         repositories: Sequence[str],
-        choice: forge.Choice,
+        choice: git_host.Choice,
     ) -> None:
         self._host, self._api, self._web, self._choice = host, api, web, choice
         self._repositories = tuple(dict.fromkeys(repositories))
         said = repr((url, self._repositories, choice))
-        self._readers: dict[str, forge.Readers] = {}
+        self._readers: dict[str, git_host.Readers] = {}
         self._of = hashlib.sha256(said.encode()).hexdigest()[:16]
 
     async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
@@ -136,7 +135,7 @@ class Tracker:
                     async for batch in found:
                         yield batch
 
-    async def _begin(self, repository: str, listing: forge.Listing, at: progress.At) -> bool:
+    async def _begin(self, repository: str, listing: git_host.Listing, at: progress.At) -> bool:
         """Comments are read with their issues; their list is for those that change from the host's now on."""
         answer = await self._api.get(listing.path, listing.query)
         at.lists[listing.name] = {"mark": _written(_date(answer)), "seen": {}}
@@ -146,7 +145,7 @@ class Tracker:
         return True
 
     async def _list(
-        self, repository: str, listing: forge.Listing, at: progress.At, taken: progress.Taken
+        self, repository: str, listing: git_host.Listing, at: progress.At, taken: progress.Taken
     ) -> AsyncGenerator[port.Batch]:
         """One list from its mark on, until it shows nothing new."""
         state = dict(at.lists.get(listing.name, {}))
@@ -224,7 +223,7 @@ class Tracker:
         if new != at.lists.get(listing.name):
             yield counted(new)
 
-    def _kept(self, seen: dict[str, str], high: str, listing: forge.Listing) -> dict[str, str]:
+    def _kept(self, seen: dict[str, str], high: str, listing: git_host.Listing) -> dict[str, str]:
         """What is compared with the next answers: all that may be in them."""
         names = list(seen.items())[-MOST_SEEN:]
         if self._host.keeps and not listing.comments:
@@ -232,7 +231,7 @@ class Tracker:
         edge = _moment(high) - OVERLAP
         return {name: stamp for name, stamp in names if _moment(progress.timed(stamp)) >= edge}
 
-    def _from(self, mark: str) -> forge.Query:
+    def _from(self, mark: str) -> git_host.Query:
         since = [_moment(mark) - OVERLAP] if mark else []
         since += [self._choice.since] if self._choice.since else []
         return {self._host.since: _written(max(since))} if since else {}
@@ -240,7 +239,7 @@ class Tracker:
     async def _take(
         self,
         repository: str,
-        listing: forge.Listing,
+        listing: git_host.Listing,
         row: Mapping[str, Any],
         some: progress.Some,
         taken: progress.Taken,
@@ -326,7 +325,7 @@ class Tracker:
                 left -= len(body)
         return tuple(taken), tuple(absent)
 
-    async def _places(self, repository: str, listing: forge.Listing) -> AsyncGenerator[port.Page]:
+    async def _places(self, repository: str, listing: git_host.Listing) -> AsyncGenerator[port.Page]:
         query = self._host.newest_first(listing)
         if self._choice.since:
             query = {**query, **self._from("")}
@@ -335,7 +334,7 @@ class Tracker:
             names: set[str] = set()
             counted = await self._host.count(self._api, listing, query)
             totals, visited, pages = {counted}, set[str](), 0
-            following: forge.Query | None = query
+            following: git_host.Query | None = query
             while following is not None:
                 if _said(following) in visited:
                     raise port.Unreachable(f"The pages of {listing.path} lead in a circle.")
@@ -357,7 +356,7 @@ class Tracker:
         raise port.Unreachable(f"The list of {repository} changes while it is read.")
 
     def _named_places(
-        self, rows: Sequence[Mapping[str, Any]], repository: str, listing: forge.Listing
+        self, rows: Sequence[Mapping[str, Any]], repository: str, listing: git_host.Listing
     ) -> Iterator[str]:
         try:
             for row in rows:
@@ -371,7 +370,7 @@ class Tracker:
             ) from error
 
 
-def _failure(listing: forge.Listing, row: Mapping[str, Any], reason: str) -> port.Failure:
+def _failure(listing: git_host.Listing, row: Mapping[str, Any], reason: str) -> port.Failure:
     return port.Failure(f"{listing.name} {row.get('id', '')}"[:512], str(row.get("title") or "")[:200], reason)
 
 
@@ -386,7 +385,7 @@ def _rows(answer: rest.Answer, path: str) -> list[Mapping[str, Any]]:
     return answer.json
 
 
-def _named(host: forge.Host, row: Mapping[str, Any], listing: forge.Listing) -> tuple[str, str, str]:
+def _named(host: git_host.Host, row: Mapping[str, Any], listing: git_host.Listing) -> tuple[str, str, str]:
     try:
         found = host.name(row, listing)
         _moment(found[2])
@@ -399,7 +398,7 @@ def _resumed(state: Mapping[str, Any]) -> bool:
     return state.get("next") is not None
 
 
-def _said(query: forge.Query) -> str:
+def _said(query: git_host.Query) -> str:
     return repr(sorted(query.items()))
 
 
@@ -420,7 +419,7 @@ def _date(answer: rest.Answer) -> datetime:
 
 
 def opened(
-    make: Callable[[], forge.Host],
+    make: Callable[[], git_host.Host],
     rules: host_address.Rules,
     plain: bool,
     tls: ssl.SSLContext,
@@ -434,8 +433,8 @@ def opened(
         address = host_address.derive(rules, spec, credentials, plain=plain)
         trusted = hosts.trusted(tls, credentials.get("ca.crt", ""))
         chosen = spec.filter or connection.Filter()
-        query = forge.query(chosen.query)
-        choice = forge.Choice(chosen.since, query.state, query.labels, query.types)
+        query = git_host.query(chosen.query)
+        choice = git_host.Choice(chosen.since, query.state, query.labels, query.types)
         api, web = (
             rest.Rest(base, address.headers, bucket, trusted, monotonic=monotonic, wall=wall, reached=reached)
             for base in (address.api, address.web)

@@ -13,8 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from crds import access
 from sources.core import port, rest
-from sources.providers.git_host import git_host as forge
-from sources.providers.git_host import issue
+from sources.providers.git_host import git_host, issue
 
 PAGE = 100
 _UPLOAD = re.compile(r"https?://[^\s/()<>\"']+/user-attachments/(?:assets|files)/[\w./%-]+")
@@ -22,7 +21,7 @@ _LAST = re.compile(r'<([^>]+)>;\s*rel="last"')
 
 
 class GitHub:
-    """See `forge.Host`."""
+    """See `git_host.Host`."""
 
     provider = "github"
     since = "since"
@@ -31,26 +30,26 @@ class GitHub:
     def __init__(self, page: int = PAGE) -> None:
         self._page = str(page)
 
-    def lists(self, repository: str, choice: forge.Choice) -> tuple[forge.Listing, ...]:
-        """See `forge.Host`."""
+    def lists(self, repository: str, choice: git_host.Choice) -> tuple[git_host.Listing, ...]:
+        """See `git_host.Host`."""
         order = {"per_page": self._page, "sort": "updated", "direction": "asc"}
         labels = {"labels": choice.labels} if choice.labels else {}
         return (
-            forge.Listing(f"{repository} comments", f"repos/{repository}/issues/comments", order, comments=True),
-            forge.Listing(
+            git_host.Listing(f"{repository} comments", f"repos/{repository}/issues/comments", order, comments=True),
+            git_host.Listing(
                 f"{repository} issues", f"repos/{repository}/issues", order | {"state": choice.state} | labels
             ),
         )
 
-    def newest_first(self, listing: forge.Listing) -> forge.Query:
-        """See `forge.Host`."""
+    def newest_first(self, listing: git_host.Listing) -> git_host.Query:
+        """See `git_host.Host`."""
         return {**listing.query, "sort": "created", "direction": "desc"}
 
-    def following(self, answer: rest.Answer, query: forge.Query) -> forge.Query | None:
-        """See `forge.Host`."""
+    def following(self, answer: rest.Answer, query: git_host.Query) -> git_host.Query | None:
+        """See `git_host.Host`."""
         return rest.next_query(answer)
 
-    async def count(self, api: rest.Rest, listing: forge.Listing, query: forge.Query) -> int | None:
+    async def count(self, api: rest.Rest, listing: git_host.Listing, query: git_host.Query) -> int | None:
         """The number of the last page where a page has one thing."""
         answer = await api.get(listing.path, {**query, "per_page": "1"})
         if not isinstance(answer.json, list):
@@ -61,25 +60,25 @@ class GitHub:
         page = dict(parse_qsl(urlsplit(found[1]).query)).get("page", "")
         return int(page) if page.isdigit() else None
 
-    async def access(self, api: rest.Rest, repository: str) -> forge.Readers:
+    async def access(self, api: rest.Rest, repository: str) -> git_host.Readers:
         """Public, or for the members; so is one that is shown to all of an enterprise (internal)."""
-        row = await forge.repository(api, f"repos/{repository}")
+        row = await git_host.repository(api, f"repos/{repository}")
         public = row.get("private") is False and row.get("visibility", "public") == "public"
-        return {"#": access.PUBLIC if public else forge.members(self.provider, repository)}
+        return {"#": access.PUBLIC if public else git_host.members(self.provider, repository)}
 
     async def comment_count(self, api: rest.Rest, repository: str) -> int | None:
-        """See `forge.Host`."""
+        """See `git_host.Host`."""
         return None
 
-    def name(self, row: Mapping[str, Any], listing: forge.Listing) -> tuple[str, str, str]:
-        """See `forge.Host`."""
+    def name(self, row: Mapping[str, Any], listing: git_host.Listing) -> tuple[str, str, str]:
+        """See `git_host.Host`."""
         changed = str(row["updated_at"])
         if listing.comments:
             return str(int(row["id"])), changed, changed
         return str(int(row["number"])), f"{changed}/{row.get('comments', '')}", changed
 
-    def thing(self, row: Mapping[str, Any], repository: str, choice: forge.Choice) -> issue.Thing | None:
-        """See `forge.Host`."""
+    def thing(self, row: Mapping[str, Any], repository: str, choice: git_host.Choice) -> issue.Thing | None:
+        """See `git_host.Host`."""
         pull = row.get("pull_request")
         if ("pulls" if pull else "issues") not in choice.types:
             return None
@@ -108,15 +107,15 @@ class GitHub:
         )
 
     def owner(self, row: Mapping[str, Any], repository: str) -> str:
-        """See `forge.Host`."""
+        """See `git_host.Host`."""
         return f"repos/{repository}/issues/{int(str(row['issue_url']).rpartition('/')[2])}"
 
-    def comments_of(self, thing: issue.Thing) -> tuple[str, forge.Query]:
-        """See `forge.Host`."""
+    def comments_of(self, thing: issue.Thing) -> tuple[str, git_host.Query]:
+        """See `git_host.Host`."""
         return f"repos/{thing.repository}/issues/{thing.number}/comments", {"per_page": str(PAGE)}
 
     def comment(self, row: Mapping[str, Any]) -> issue.Comment | None:
-        """See `forge.Host`."""
+        """See `git_host.Host`."""
         return comment(row)
 
     def files(self, row: Mapping[str, Any], repository: str, text: str) -> Sequence[issue.Linked]:
@@ -126,7 +125,7 @@ class GitHub:
         ]
 
     def rest_of(self, linked: issue.Linked) -> str:
-        """See `forge.Host`."""
+        """See `git_host.Host`."""
         return "web"
 
 

@@ -27,7 +27,7 @@ from sources.effects import effect_protocol, tools
 from sources.effects.mail_arguments import Attachment, SendMail
 
 _SECONDS = 20.0
-"""Of silence of the server."""
+"""Seconds of silence of the server."""
 
 
 def message(asked: SendMail, files: Sequence[bytes], sender: str, mark: str, now: datetime) -> EmailMessage:
@@ -56,7 +56,7 @@ def message(asked: SendMail, files: Sequence[bytes], sender: str, mark: str, now
 
 
 def message_id(mark: str, sender: str) -> str:
-    """The same for the same key."""
+    """The Message-ID, which is the same for the same key."""
     return f"<jervis.{mark}@{sender.rpartition('@')[2]}>"
 
 
@@ -89,7 +89,7 @@ class _Encrypted(_Smtp):
         return self._server.tls.wrap_socket(super()._get_socket(host, port, timeout), server_hostname=host)
 
 
-class Mail(effect_protocol.Doing):
+class Mail(effect_protocol.Effect):
     """One mail on its way."""
 
     def __init__(self, server: Server, mail: EmailMessage, sender: str, recipients: Sequence[str]) -> None:
@@ -107,9 +107,9 @@ class Mail(effect_protocol.Doing):
         await self._run(self._hand_over)
         return {"messageId": str(before["messageId"])}
 
-    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Asked:
+    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Evidence:
         """SMTP has no such question."""
-        return effect_protocol.Asked()
+        return effect_protocol.Evidence()
 
     async def close(self) -> None:
         """Without an answer: the server has given its own, or has to forget the mail."""

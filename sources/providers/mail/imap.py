@@ -76,7 +76,7 @@ class Login:
 def login(
     spec: connection.Spec, credentials: Mapping[str, str], tls: ssl.SSLContext, *, plain: bool, reached: hosts.Hosts
 ) -> Login:
-    """From the values of the Secret. Raises `Misconfigured`."""
+    """The login that the values of the Secret give. Raises `Misconfigured`."""
     username, password = credentials.get("username", ""), credentials.get("password", "")
     access = credentials.get(port.ACCESS_KEY, "")
     if not username or not (password or access):

@@ -46,7 +46,7 @@ class Rig:
 
     def push_by(self, shared: pushes.Pushes | None) -> None:
         """Go on as a process with these pushes; None: one without clones."""
-        self.does = effect_runner.Performer(
+        self.does = effect_runner.EffectRunner(
             self.entries, self.finds, table.effects(shared), self._means, seconds=waiting.PATIENCE, wall=self.wall
         )
 
