@@ -103,12 +103,7 @@ def parse(spec: connection.Spec, *, plain: bool) -> Url:
             field="spec.url",
             remedy=f"Write {' or '.join(f'{scheme}://HOST' for scheme in schemes)}.",
         )
-    if "@" in parts.netloc:
-        raise port.Misconfigured(
-            "spec.url has a login in it.",
-            field="spec.url",
-            remedy="Write the login into a Secret and name it in spec.secretRef.",
-        )
+    refuse_login(spec.url)
     if parts.scheme == "http" and not plain:
         raise port.Misconfigured(
             "Over http:// the token would travel readable.",
@@ -116,6 +111,16 @@ def parse(spec: connection.Spec, *, plain: bool) -> Url:
             remedy="Use https://, or allow it with sources.settings.plaintext of the chart.",
         )
     return Url(parts.scheme, f"{parts.scheme}://{parts.netloc}", parts.hostname, parts.path.strip("/"))
+
+
+def refuse_login(url: str, field: str = "spec.url") -> None:
+    """Refuse a URL with a user or a password in it, of any scheme. Raises `port.Misconfigured`."""
+    if "@" in urlsplit(url).netloc:
+        raise port.Misconfigured(
+            f"{field} has a login in it.",
+            field=field,
+            remedy="Write the login into a Secret and name it in secretRef.",
+        )
 
 
 def token(credentials: Credentials, key: str) -> str:

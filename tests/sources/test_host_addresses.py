@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -15,9 +16,10 @@ from crds import connection, errors, scope
 from crds.connection import Type
 from sources.ci import hosts as ci_hosts
 from sources.ci import serving as ci
-from sources.core import host_address, limits, port
+from sources.core import host_address, hosts, limits, port
 from sources.effects import targets, tools
 from sources.providers import table
+from sources.providers.git import clone, command, pushes, quarantine
 from tests import httpserver
 from tests.sources import parts
 
@@ -185,6 +187,50 @@ def test_a_url_that_no_token_may_go_to_is_refused(kind: str, url: str) -> None:
 def test_github_com_has_its_api_at_another_host(url: str) -> None:
     found = host_address.derive(table.RULES[Type.GITHUB], spec_of("GitHub", url), {"token": TOKEN}, plain=False)
     assert (found.api, found.web, found.names) == ("https://api.github.com", "https://github.com", ("a/b",))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://git.example/base/a/b.git",
+        "https://GIT.example:8443/a/b/",
+        "https://[fd00::1]:8443/a/b",
+        "ssh://git.example:2222/a/b.git",
+        "http://git.example/a/b",
+    ],
+)
+def test_polls_and_pushes_of_a_repository_call_one_remote(url: str, tmp_path: Path) -> None:
+    secret = {"username": "ada", "password": TOKEN, "ssh-privatekey": "key", "known_hosts": "git.example key"}
+    spec, loopback = spec_of("Git", url), hosts.Hosts(loopback=True)
+    shared = pushes.Pushes(
+        never, plain=True, authorities="", reached=loopback, monotonic=lambda: 0.0,
+        bounds=quarantine.Bounds(seconds=60.0),
+    )  # fmt: skip
+    polled = command.remote(spec.url, secret, plain=True, authorities="", seconds=60.0, reached=loopback)
+    assert shared.remote(spec, secret) == polled
+    assert polled.url == url
+
+
+async def never(namespace: str, name: str, url: str, commits: Sequence[str]) -> clone.Clone:
+    raise AssertionError(url)
+
+
+@pytest.mark.parametrize("kind", ["Email", "Git"])
+def test_a_url_with_a_login_is_no_address_of_mail_or_git(kind: str) -> None:
+    secret = {"username": "ada", "password": TOKEN}
+
+    def opens(spec: connection.Spec, credentials: Mapping[str, str]) -> object:
+        if spec.type is Type.GIT:
+            return command.remote(spec.url, credentials, plain=True, authorities="", seconds=60.0)
+        return table.table(plain=True, tls=TLS, monotonic=lambda: 0.0, wall=lambda: NOW)[spec.type](
+            spec, credentials, bucket()
+        )
+
+    for scheme in connection.SCHEMES[Type(kind)]:
+        spec = spec_of(kind, f"{scheme}://ada:word@host.example/a/b")
+        with pytest.raises(port.Misconfigured, match="has a login") as caught:
+            opens(spec, secret)
+        assert (caught.value.field, "word" in caught.value.message) == ("spec.url", False)
 
 
 def test_every_type_with_a_rest_api_derives_its_address() -> None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from sources.core import hosts, port
+from sources.core import host_address, hosts, port
 
 TOKEN_USER = "oauth2"  # noqa: S105  # a name
 """GitLab asks for this name beside a token; GitHub and Gitea take any."""
@@ -128,7 +128,9 @@ def remote(
     seconds: float,
     reached: hosts.Hosts = hosts.LOCAL,
 ) -> Remote:
-    """From the URL and the values of the Secret. `plain` allows a password on http://. Raises `Misconfigured`."""
+    """The remote that the URL and the values of the Secret give, for polls and pushes alike. `plain` allows a password
+    on http://. Raises `Misconfigured`."""
+    host_address.refuse_login(url)
     scheme = urlsplit(url).scheme
     username = credentials.get("username", "")
     access = credentials.get(port.ACCESS_KEY, "")

@@ -22,7 +22,7 @@ from email.message import EmailMessage
 from urllib.parse import urlsplit
 
 from crds import connection
-from sources.core import hosts, port, rest
+from sources.core import host_address, hosts, port, rest
 from sources.effects import effect_protocol, tools
 from sources.effects.mail_arguments import Attachment, SendMail
 
@@ -232,6 +232,7 @@ def open_mail(
         raise port.Misconfigured(
             "The Connection has no spec.smtp.", field="spec.smtp", remedy="Add the mail server that takes its mails."
         )
+    host_address.refuse_login(spec.smtp.url, "spec.smtp.url")
     username, password = credentials.get("username", ""), credentials.get("password", "")
     trusted = hosts.trusted(tls, credentials.get("ca.crt", ""))
     server = Server(spec.smtp.url, username, password, trusted, plain, credentials.get(port.ACCESS_KEY, ""), reached)
