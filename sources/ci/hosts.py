@@ -85,32 +85,32 @@ async def listed(
     api: rest.Rest, found: CommitChecks, what: str, path: str, query: Mapping[str, str], rows: Callable[[Any], Any]
 ) -> list[Row]:
     """The rows of a list, which `rows` takes out of an answer. What cannot be read is noted in `found`."""
-    made: list[Row] = []
-    asked: Mapping[str, str] | None = query
+    listed_rows: list[Row] = []
+    following: Mapping[str, str] | None = query
     for _ in range(PAGES):
         try:
-            answer = await api.get(path, asked)
+            answer = await api.get(path, following)
         except (rest.Absent, port.Misconfigured) as error:
             found.unread.append(f"{what}: {error.message}"[:300])
-            return made
+            return listed_rows
         page = rows(answer.json)
         if not isinstance(page, list):
             raise UnexpectedAnswer(f"{what} are no list")
-        made += page[:PAGE]
+        listed_rows += page[:PAGE]
         if len(page) > PAGE:
             found.unread.append(f"{what}: only the first {PAGE} of a page of {len(page)}")
-            return made
-        asked = _following(answer, asked or {}, len(page))
-        if asked is None:
-            return made
+            return listed_rows
+        following = _following(answer, following or {}, len(page))
+        if following is None:
+            return listed_rows
     found.unread.append(f"{what}: more than {PAGES} pages")
-    return made
+    return listed_rows
 
 
 def _following(answer: rest.Answer, query: Mapping[str, str], size: int) -> Mapping[str, str] | None:
     """By the header Link, which all three send where there is a next page."""
-    more = rest.next_query(answer)
-    return {**query, "page": more["page"]} if more and size and "page" in more else None
+    following = rest.next_query(answer)
+    return {**query, "page": following["page"]} if following and size and "page" in following else None
 
 
 def check(
@@ -141,7 +141,7 @@ def text(value: object, most: int) -> str:
     """Of others: without control characters but line breaks, and its beginning where it is long."""
     if not isinstance(value, str):
         return ""
-    plain = "".join(one for one in value[: 4 * most] if one.isprintable() or one == "\n").strip()
+    plain = "".join(letter for letter in value[: 4 * most] if letter.isprintable() or letter == "\n").strip()
     cut = len(plain) > most or len(value) > 4 * most
     return plain[: most - 1] + _CUT if cut else plain
 

@@ -76,7 +76,7 @@ class Ci:
                     raise problems.Invalid(
                         f"checks are not read through Connections of type {target.spec.type.value}",
                         field="connection",
-                        remedy=f"Name one of type {', '.join(sorted(one.value for one in self._hosts))}.",
+                        remedy=f"Name one of type {', '.join(sorted(kind.value for kind in self._hosts))}.",
                     )
                 kind = target.spec.type.value
                 report = await self.read(target, asked)
@@ -107,7 +107,7 @@ class Ci:
             monotonic=means.monotonic, wall=means.wall, reached=means.reached, largest=hosts.LARGEST,
         )  # fmt: skip
         try:
-            found = await host.checks.read(api, hosts.CommitQuery(repository, asked.branch, asked.commit))
+            checked = await host.checks.read(api, hosts.CommitQuery(repository, asked.branch, asked.commit))
         except port.Misconfigured as error:
             # GitHub answers 422 for a commit that it does not have.
             if not isinstance(error, rest.Absent) and " answered 422: " not in error.message:
@@ -123,16 +123,16 @@ class Ci:
             raise hosts.UnexpectedAnswer(f"{type(error).__name__} in it") from error
         finally:
             await api.close()
-        checks = wire.ordered(found.checks)
+        checks = wire.ordered(checked.checks)
         return wire.Report(
             connection=target.name,
             repository=repository,
-            branch=found.branch,
-            commit=found.commit,
-            state=wire.overall(checks, whole=not found.unread),
+            branch=checked.branch,
+            commit=checked.commit,
+            state=wire.overall(checks, whole=not checked.unread),
             checks=tuple(checks[: wire.MOST_CHECKS]),
             left_out=max(0, len(checks) - wire.MOST_CHECKS),
-            unread=tuple(self._targets.hidden(one) for one in found.unread[:10]),
+            unread=tuple(self._targets.hidden(list_name) for list_name in checked.unread[:10]),
         )
 
     @asynccontextmanager

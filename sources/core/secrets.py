@@ -41,22 +41,22 @@ class Reader:
         if reference is None:
             return {}
         try:
-            found = await self._api.get(kube.SECRETS, namespace, reference.name)
+            secret = await self._api.get(kube.SECRETS, namespace, reference.name)
         except (kube.NotFound, kube.Forbidden) as error:
             raise port.Misconfigured(
                 f"Secret {reference.name!r} of namespace {namespace!r} cannot be read: {error.message}",
                 field="spec.secretRef",
                 remedy="Create it, and add its name to rbac.connectionSecrets of the chart.",
             ) from error
-        read = _decoded(found.get("data") or {})
+        read = _decoded(secret.get("data") or {})
         # Only OAuth makes one, so that it is never taken for a password of a person.
         read.pop(port.ACCESS_KEY, None)
         self._hidden.keep(read)
         if self._access is None or reference.key:
             return read
-        made = await self._access.fresh((namespace, reference.name), read)
-        self._hidden.keep(made)
-        return made
+        fresh = await self._access.fresh((namespace, reference.name), read)
+        self._hidden.keep(fresh)
+        return fresh
 
     def refused(self, namespace: str, reference: values.SecretRef | None) -> None:
         """The source refuses them: an access token is had anew for the next call."""
@@ -70,8 +70,8 @@ class Reader:
 
 def _decoded(data: Mapping[str, str]) -> dict[str, str]:
     """The values of a Secret that are text."""
-    found = {}
+    texts = {}
     for key, value in data.items():
         with suppress(ValueError):
-            found[key] = base64.b64decode(value).decode()
-    return found
+            texts[key] = base64.b64decode(value).decode()
+    return texts

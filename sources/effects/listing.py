@@ -30,17 +30,17 @@ class Listing:
         return [(ROUTE, self._answer)]
 
     async def _answer(self, request: web.Request) -> web.Response:
-        found = await self._targets.listed(gate.run(request))
-        named = [
-            wire.Named(name=one.metadata.name, type=one.spec.type.value, uses=uses(one.spec))
-            for one in sorted(found, key=lambda one: one.metadata.name)
+        connections = await self._targets.listed(gate.run(request))
+        listed = [
+            wire.Named(name=conn.metadata.name, type=conn.spec.type.value, uses=uses(conn.spec))
+            for conn in sorted(connections, key=lambda conn: conn.metadata.name)
         ]
-        return app.reply(wire.Connections(connections=tuple(named)))
+        return app.reply(wire.Connections(connections=tuple(listed)))
 
 
 def uses(spec: connection.Spec) -> tuple[str, ...]:
     """The effects that are possible at it, and what a run may read through it."""
-    effects = [one.name for one in tools.TOOLS.values() if spec.type in one.types]
+    effects = [tool.name for tool in tools.TOOLS.values() if spec.type in tool.types]
     if spec.smtp is None:
         effects = [name for name in effects if name != "sendMail"]
     reads = [wire.READ_REPOSITORY] if spec.type is connection.Type.GIT else []

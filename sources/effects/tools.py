@@ -86,8 +86,8 @@ class Tool:
 _GIT = frozenset(connection.GIT_HOSTS)
 _ISSUES = _GIT | {Type.JIRA}
 TOOLS: Mapping[str, Tool] = {
-    one.name: one
-    for one in (
+    tool.name: tool
+    for tool in (
         Tool("sendMail", "Send a mail", SendMail, frozenset({Type.EMAIL})),
         Tool("addComment", "Write a comment on an issue", arguments.AddComment, _ISSUES),
         Tool("createIssue", "Create an issue", arguments.CreateIssue, _ISSUES),
@@ -115,6 +115,6 @@ async def opened(
         raise problems.Invalid(
             f"{name} is not for Connections of type {kind.value}",
             field="connection",
-            remedy=f"Name one of type {', '.join(sorted(one.value for one in tool.types))}.",
+            remedy=f"Name one of type {', '.join(sorted(kind.value for kind in tool.types))}.",
         )
     return await opens[kind](request, means)
