@@ -5,6 +5,7 @@ Source: blueprint section 3; seed 000 "Workspace Retry with Exponential Backoff"
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -60,12 +61,19 @@ class RateLimit(Model):
     """Requests in one burst."""
 
 
-_SCHEMES = {
-    "Email": "['imap', 'imaps', 'pop3', 'pop3s']",
-    "Git": "['http', 'https', 'ssh', 'git', 'file']",
+_HTTP = ("http", "https")
+SCHEMES: Mapping[Type, tuple[str, ...]] = {
+    **dict.fromkeys(Type, _HTTP),
+    Type.EMAIL: ("imap", "imaps", "pop3", "pop3s"),
+    Type.GIT: ("http", "https", "ssh", "git", "file"),
 }
-_HTTP_TYPES = "['Jira', 'Confluence', 'GitHub', 'GitLab', 'Gitea']"
-_OTHER_TYPES = "!(self.type in ['GitHub', 'GitLab', 'Gitea'])"
+"""The schemes of spec.url by type: what the apiserver admits, the operator accepts and the providers call."""
+UNCALLED = frozenset({Type.MEETING})
+"""Types whose spec.url is a name that no request goes to: the apiserver admits any scheme."""
+GIT_HOSTS = (Type.GITHUB, Type.GITLAB, Type.GITEA)
+"""Git hosts with issues and checks: their URL or filter names repositories, runs may act on their issues."""
+_HTTP_TYPES = [kind.value for kind in Type if SCHEMES[kind] == _HTTP and kind not in UNCALLED]
+_OTHER_TYPES = f"!(self.type in {[kind.value for kind in GIT_HOSTS]})"
 _NO_INCLUDE = "!has(self.filter) || !has(self.filter.include) || self.filter.include.size() == 0"
 _QUERY = "(state=(open|closed|all)|labels=[^&]+|type=(issues|pulls|all))"
 
@@ -154,15 +162,15 @@ class Spec(Model):
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
-                f"self.type != 'Email' || !isURL(self.url) || url(self.url).getScheme() in {_SCHEMES['Email']}",
+                f"self.type != 'Email' || !isURL(self.url) || url(self.url).getScheme() in {list(SCHEMES[Type.EMAIL])}",
                 "url of an Email connection must start with imap://, imaps://, pop3:// or pop3s://",
             ),
             (
-                f"!(self.type in {_HTTP_TYPES}) || !isURL(self.url) || url(self.url).getScheme() in ['http', 'https']",
+                f"!(self.type in {_HTTP_TYPES}) || !isURL(self.url) || url(self.url).getScheme() in {list(_HTTP)}",
                 "url of this type must start with http:// or https://",
             ),
             (
-                f"self.type != 'Git' || !isURL(self.url) || url(self.url).getScheme() in {_SCHEMES['Git']}",
+                f"self.type != 'Git' || !isURL(self.url) || url(self.url).getScheme() in {list(SCHEMES[Type.GIT])}",
                 "url of a Git connection must start with https://, http://, ssh://, git:// or file://",
             ),
             (

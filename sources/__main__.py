@@ -47,7 +47,8 @@ from sources.core import (
 from sources.effects import effect_runner, ledger, listing, targets, tools
 from sources.effects import serving as effects
 from sources.oauth import exchange, tokens, vault
-from sources.providers import table as protocols
+from sources.providers import table as providers
+from sources.providers.git import cleanup as git_cleanup
 from sources.providers.git import clone, pushes, quarantine, reading
 from sources.providers.git import polling as git
 from sources.providers.meetings import audio, expiry, worker
@@ -177,6 +178,15 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
     read = secrets.Reader(api, access, hidden)
     # SSL_CERT_FILE where it is set (`caBundle` of the chart).
     trusted = ssl.get_default_verify_paths().cafile or ""
+    clones = git.opened(
+        workspace,
+        assigned,
+        plain=config.plaintext,
+        authorities=trusted,
+        seconds=config.git_seconds,
+        monotonic=time.monotonic,
+        reached=reached,
+    )
     polls = poller.Poller(
         api,
         knowledge,
@@ -186,13 +196,13 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
         sweep.Sweeper(
             knowledge,
             assigned,
-            missing_items.Gone(database),
+            missing_items.MissingItems(database),
             measured,
             every=config.sweep_seconds,
             wall=wall,
             monotonic=time.monotonic,
         ),
-        protocols.table(plain=config.plaintext, tls=tls, monotonic=time.monotonic, wall=wall, reached=reached),
+        providers.table(plain=config.plaintext, tls=tls, monotonic=time.monotonic, wall=wall, reached=reached),
         measured,
         owner=owner,
         width=config.at_once,
@@ -200,21 +210,17 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
         wall=wall,
         monotonic=time.monotonic,
         stored_here={connection.Type.MEETING: partial(meeting.Meetings, kept)},
-        clones=git.opened(
-            workspace,
-            assigned,
-            plain=config.plaintext,
-            authorities=trusted,
-            seconds=config.git_seconds,
-            monotonic=time.monotonic,
-            reached=reached,
-        ),
+        clones={connection.Type.GIT: clones},
         read=read,
     )
+
+    async def repository(claim: assignments.Claim) -> git.Repository:
+        return clones(claim, *await polls.access(claim))
+
     reads = reading.Reading(
         assigned,
         workspace,
-        polls.repository,
+        repository,
         measured,
         width=config.git_reads,
         seconds=config.git_read_seconds,
@@ -237,10 +243,11 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
         wall=wall,
         monotonic=time.monotonic,
         reached=reached,
-        pushes=pushed,
     )
     found = targets.Targets(api, read)
-    does = effect_runner.Performer(entries, found, means, seconds=config.effect_seconds, wall=wall)
+    does = effect_runner.EffectRunner(
+        entries, found, providers.effects(pushed), means, seconds=config.effect_seconds, wall=wall
+    )
     checks = ci.Means(tls, config.plaintext, wall, time.monotonic, reached)
 
     def write(line: str) -> None:
@@ -252,7 +259,7 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
         *listing.Listing(found).served,
         *meeting_serving.Serving(kept, recordings, of_meetings, correct=corrected, wall=wall).served(),
         *reads.served,
-        *ci.Ci(found, checks, measured).served,
+        *ci.Ci(found, providers.CHECKS, checks, measured).served,
     ]
     runs = _runs(config)
     book = token_file.Book(Path(config.tokens_file)) if config.tokens_file else None
@@ -262,12 +269,12 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
     prepared = (
         assigned.prepare, stored.prepare, entries.prepare, kept.prepare, recordings.prepare, kept_tokens.prepare
     )  # fmt: skip
-    watches = idle_listener.Watcher(
+    watches = idle_listener.IdleListener(
         assigned, polls.source, measured, most=config.idle_connections, owner=owner, wall=wall
     )
     steps: dict[str, cleanup.Step] = {
-        "clones": cleanup.clones(assigned, workspace),
-        "pushes": cleanup.pushes(Path(config.workspace)),
+        "clones": git_cleanup.clones(assigned, workspace),
+        "pushes": git_cleanup.pushes(Path(config.workspace)),
         "items": stored.left_over,
         "versions": cleanup.versions(stored, wall),
         "uploads": expires.uploads,
@@ -275,7 +282,7 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
         "recordings": expires.recordings,
         "transcripts": expires.transcripts,
     }
-    tidies = cleanup.Upkeep(steps, measured)
+    tidies = cleanup.Cleanup(steps, measured)
     work = _work(prepared, (polls.run, watches.run, corrects.run), health)
     loops = (health.tick(), work, tidies.run(), ended.wait())
     jobs = [asyncio.create_task(one) for one in loops]

@@ -53,7 +53,7 @@ class Settings(BaseSettings):
     sweep_seconds: Annotated[float, Field(ge=1)] = 3600
     """Between two looks for items that left their source."""
     plaintext: bool = False
-    """Allow imap:// and pop3:// without TLS, and a login at http:// repositories: the password travels readable."""
+    """Allow imap:// and pop3:// without TLS, and a login at http:// hosts: the password or token travels readable."""
     allowed_hosts: Annotated[tuple[HostName, ...], Field(max_length=500)] = ()
     """Hosts that Connections may name, `*.example.com` for all below it, as JSON; none: every host."""
     loopback: bool = False

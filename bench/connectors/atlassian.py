@@ -84,7 +84,7 @@ class _Atlassian(site.Site):
 
     def opens(self, assigned: assignments.Assignments) -> Callable[[assignments.Claim], port.Source]:
         """See `Site`."""
-        at = atlassian.opened(site.tls(), lambda: 0.0, lambda: self.now)
+        at = atlassian.opened(True, site.tls(), lambda: 0.0, lambda: self.now)
         makes = self.module.opened(at, size=3, ids_size=4)
         return lambda claim: makes(claim.spec, {"username": "u", "token": "t"}, self.bucket)
 

@@ -13,6 +13,7 @@ from aiohttp import web
 from bench.connectors import knowledge, site
 from crds import connection, pendingtask
 from sources.core import assignments, port
+from sources.providers import table
 from sources.providers.git_host import issues
 from sources.providers.gitea import reading as gitea
 from sources.providers.github import reading as github
@@ -172,9 +173,9 @@ class _Forge(site.Site):
         status = self.server.fails.pop(0)[0] if self.server.fails else 0
         return str(status) if status else ""
 
-    def _opens(self, make: Callable[[], Any], module: Any) -> Callable[[assignments.Claim], port.Source]:
+    def _opens(self, make: Callable[[], Any]) -> Callable[[assignments.Claim], port.Source]:
         tls = site.tls()
-        makes = issues.opened(make, module.find, module.login, True, tls, lambda: 0.0, lambda: self.now)
+        makes = issues.opened(make, table.RULES[self.type], True, tls, lambda: 0.0, lambda: self.now)
         return lambda claim: makes(claim.spec, {"token": "secret"}, self.bucket)
 
 
@@ -185,7 +186,7 @@ class GitHub(_Forge):
 
     def opens(self, assigned: assignments.Assignments) -> Callable[[assignments.Claim], port.Source]:
         """See `Site`."""
-        return self._opens(lambda: github.GitHub(page=PAGE), github)
+        return self._opens(lambda: github.GitHub(page=PAGE))
 
 
 class GitLab(_Forge):
@@ -195,7 +196,7 @@ class GitLab(_Forge):
 
     def opens(self, assigned: assignments.Assignments) -> Callable[[assignments.Claim], port.Source]:
         """See `Site`."""
-        return self._opens(lambda: gitlab.GitLab(page=PAGE), gitlab)
+        return self._opens(lambda: gitlab.GitLab(page=PAGE))
 
 
 class Gitea(_Forge):
@@ -209,4 +210,4 @@ class Gitea(_Forge):
 
     def opens(self, assigned: assignments.Assignments) -> Callable[[assignments.Claim], port.Source]:
         """See `Site`."""
-        return self._opens(lambda: gitea.Gitea(page=PAGE), gitea)
+        return self._opens(lambda: gitea.Gitea(page=PAGE))

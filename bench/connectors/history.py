@@ -81,8 +81,8 @@ class Replica:
         real = rig.algorithm in (OURS, "believed")
         self._opens: Callable[[assignments.Claim], port.Source] | None = rig.site.opens(self.assigned) if real else None
         sweeps = sweep.Sweeper(
-            rig.knowledge, self.assigned, missing_items.Gone(self.database), rig.measured, every=60, wall=self._wall,
-            monotonic=lambda: 0.0, chance=random.Random(number),
+            rig.knowledge, self.assigned, missing_items.MissingItems(self.database), rig.measured, every=60,
+            wall=self._wall, monotonic=lambda: 0.0, chance=random.Random(number),
         )  # fmt: skip
         self.polls = poller.Poller(
             rig.api, rig.knowledge, self.assigned, stored,

@@ -143,7 +143,8 @@ async def wired(given: Settings) -> AsyncIterator[Polls]:
         made = indexer.Indexer(api, stored, measured, wall=wall)
         makes = made if given.tasks else Stored(database["source_items"], stored)
         sweeps = sweep.Sweeper(
-            knowledge, assigned, missing_items.Gone(database), measured, every=1e9, wall=wall, monotonic=time.monotonic,
+            knowledge, assigned, missing_items.MissingItems(database), measured, every=1e9, wall=wall,
+            monotonic=time.monotonic,
         )  # fmt: skip
         opens = protocols.table(plain=True, tls=tls, monotonic=time.monotonic, wall=wall)
         polls = poller.Poller(

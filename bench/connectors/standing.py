@@ -117,7 +117,7 @@ async def measure(count: int, folder: Path, uri: str) -> dict[str, Any]:
                 return now[0]
 
             sweeps = sweep.Sweeper(
-                knowledge, assigned, missing_items.Gone(database), measured, every=1e9, wall=wall,
+                knowledge, assigned, missing_items.MissingItems(database), measured, every=1e9, wall=wall,
                 monotonic=time.monotonic, chance=random.Random(1),
             )  # fmt: skip
             polls = poller.Poller(

@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
 from controllers.connection.credentials import Finding
 from crds import addresses, conditions, connection
-from crds.connection import Type, WorkspaceState
+from crds.connection import WorkspaceState
 from sources.core.state import BROKEN, HELD, Failed, State, Workspace
-
-SCHEMES = {
-    Type.EMAIL: ("imap", "imaps", "pop3", "pop3s"),
-    Type.JIRA: ("http", "https"),
-    Type.CONFLUENCE: ("http", "https"),
-    Type.GITHUB: ("http", "https"),
-    Type.GITLAB: ("http", "https"),
-    Type.GITEA: ("http", "https"),
-    Type.GIT: ("http", "https", "ssh", "git", "file"),
-}
-
-POLLED: Mapping[Type, tuple[str, ...]] = {
-    Type.EMAIL: ("imap", "imaps", "pop3", "pop3s"),
-    Type.MEETING: ("http", "https"),
-    Type.GIT: SCHEMES[Type.GIT],
-    Type.GITHUB: ("http", "https"),
-    Type.GITLAB: ("http", "https"),
-    Type.GITEA: ("http", "https"),
-    Type.JIRA: ("http", "https"),
-    Type.CONFLUENCE: ("http", "https"),
-}
-"""The schemes of the types for which `sources` has a protocol."""
 
 SENDING = "SendingReady"
 """The condition about spec.smtp."""
@@ -53,8 +31,8 @@ GRACE = timedelta(seconds=60)
 
 
 def polled(spec: connection.Spec) -> bool:
-    """Whether this version has a protocol for it."""
-    return spec.url.partition(":")[0] in POLLED.get(spec.type, ())
+    """Whether this version polls the Connection: its type has a provider in `sources` for the URL's scheme."""
+    return spec.url.partition(":")[0] in connection.SCHEMES[spec.type]
 
 
 def late_at(conn: connection.Connection, state: State) -> datetime | None:
@@ -273,7 +251,7 @@ def _host_problem(conn: connection.Connection, hosts: Sequence[str]) -> str:
 
 
 def _url_problem(conn: connection.Connection, file_urls: bool) -> str:
-    allowed = SCHEMES.get(conn.spec.type)
+    allowed = None if conn.spec.type in connection.UNCALLED else connection.SCHEMES[conn.spec.type]
     try:
         parts = urlsplit(conn.spec.url)
     except ValueError as error:

@@ -14,19 +14,18 @@ from urllib.parse import quote, urlsplit
 from crds import errors
 from sources.api import problems
 from sources.ci import wire
-from sources.core import port, rest
-from sources.providers.git_host import git_host as forge
+from sources.core import host_address, port, rest
 
 PAGES = 3
 PAGE = 100
-"""Of each list."""
+"""Rows of each page of a list."""
 LARGEST = 8 << 20
 """Bytes of an answer: GitHub writes up to 128 KiB about a check run, and a page has a hundred of them."""
 _CUT = "…"
 Row = Mapping[str, Any]
 
 
-class Odd(errors.Permanent):
+class UnexpectedAnswer(errors.Permanent):
     """An answer is not as the API says. Asking again gives the same one."""
 
     def __init__(self, what: str) -> None:
@@ -37,7 +36,7 @@ class Odd(errors.Permanent):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CommitQuery:
     """A branch or a commit (short or whole), or neither: the repository's default branch."""
 
     repository: str
@@ -46,7 +45,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Found:
+class CommitChecks:
     """What was read so far."""
 
     commit: str
@@ -58,13 +57,21 @@ class Found:
 class Host(Protocol):
     """One kind of host."""
 
-    async def read(self, api: rest.Rest, asked: Asked) -> Found:
+    async def read(self, api: rest.Rest, asked: CommitQuery) -> CommitChecks:
         """All checks of the commit, within `PAGES` of each list. Raises what `sources.core.rest` raises, and
-        `Odd`, or one of `ODD`, for an answer that is not as the API says."""
+        `UnexpectedAnswer`, or one of `UNEXPECTED`, for an answer that is not as the API says."""
         ...
 
 
-ODD = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
+@dataclass(frozen=True, slots=True)
+class CheckedHost:
+    """What reads the checks of a type of Connection: its address and its API."""
+
+    rules: host_address.Rules
+    checks: Host
+
+
+UNEXPECTED = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 def ref(name: str) -> str:
@@ -75,35 +82,35 @@ def ref(name: str) -> str:
 
 
 async def listed(
-    api: rest.Rest, found: Found, what: str, path: str, query: Mapping[str, str], rows: Callable[[Any], Any]
+    api: rest.Rest, found: CommitChecks, what: str, path: str, query: Mapping[str, str], rows: Callable[[Any], Any]
 ) -> list[Row]:
     """The rows of a list, which `rows` takes out of an answer. What cannot be read is noted in `found`."""
-    made: list[Row] = []
-    asked: Mapping[str, str] | None = query
+    listed_rows: list[Row] = []
+    following: Mapping[str, str] | None = query
     for _ in range(PAGES):
         try:
-            answer = await api.get(path, asked)
+            answer = await api.get(path, following)
         except (rest.Absent, port.Misconfigured) as error:
             found.unread.append(f"{what}: {error.message}"[:300])
-            return made
+            return listed_rows
         page = rows(answer.json)
         if not isinstance(page, list):
-            raise Odd(f"{what} are no list")
-        made += page[:PAGE]
+            raise UnexpectedAnswer(f"{what} are no list")
+        listed_rows += page[:PAGE]
         if len(page) > PAGE:
             found.unread.append(f"{what}: only the first {PAGE} of a page of {len(page)}")
-            return made
-        asked = _following(answer, asked or {}, len(page))
-        if asked is None:
-            return made
+            return listed_rows
+        following = _following(answer, following or {}, len(page))
+        if following is None:
+            return listed_rows
     found.unread.append(f"{what}: more than {PAGES} pages")
-    return made
+    return listed_rows
 
 
 def _following(answer: rest.Answer, query: Mapping[str, str], size: int) -> Mapping[str, str] | None:
     """By the header Link, which all three send where there is a next page."""
-    more = forge.link(answer)
-    return {**query, "page": more["page"]} if more and size and "page" in more else None
+    following = rest.next_query(answer)
+    return {**query, "page": following["page"]} if following and size and "page" in following else None
 
 
 def check(
@@ -134,7 +141,7 @@ def text(value: object, most: int) -> str:
     """Of others: without control characters but line breaks, and its beginning where it is long."""
     if not isinstance(value, str):
         return ""
-    plain = "".join(one for one in value[: 4 * most] if one.isprintable() or one == "\n").strip()
+    plain = "".join(letter for letter in value[: 4 * most] if letter.isprintable() or letter == "\n").strip()
     cut = len(plain) > most or len(value) > 4 * most
     return plain[: most - 1] + _CUT if cut else plain
 

@@ -22,21 +22,14 @@ from crds.connection import Type
 from sources import metrics
 from sources.api import app, gate, problems, routes
 from sources.ci import hosts, wire
+from sources.core import host_address, limits, port, repositories, rest
 from sources.core import hosts as reaching
-from sources.core import limits, port, repositories, rest
-from sources.effects import host_address as places
-from sources.effects import targets, tools
-from sources.providers.gitea import checks as gitea
-from sources.providers.github import checks as github
-from sources.providers.gitlab import checks as gitlab
+from sources.effects import permitted_names, targets, tools
 
 WIDTH = 4
 """Requests that are answered at once."""
 SECONDS = 45.0
 """The longest that one may take."""
-HOSTS: Mapping[Type, hosts.Host] = {
-    Type.GITHUB: github.GitHub(), Type.GITLAB: gitlab.GitLab(), Type.GITEA: gitea.Gitea(),
-}  # fmt: skip
 ROUTE = routes.Route(
     "GET", "/api/v1/ci/{connection}", "What the checks of a commit say", reply=wire.Report, runs=True, tokens=False,
     whole=True, optional=("repository", "branch", "commit"),
@@ -55,10 +48,16 @@ class Means:
 
 
 class Ci:
-    """`finds` gives the Connections of runs."""
+    """`finds` gives the Connections of runs, `checked` has the types whose checks are read."""
 
-    def __init__(self, finds: targets.Targets, means: Means, measured: metrics.Metrics) -> None:
-        self._targets, self._means, self._metrics = finds, means, measured
+    def __init__(
+        self,
+        finds: targets.Targets,
+        checked: Mapping[Type, hosts.CheckedHost],
+        means: Means,
+        measured: metrics.Metrics,
+    ) -> None:
+        self._targets, self._hosts, self._means, self._metrics = finds, checked, means, measured
         self._busy: list[str] = []
 
     @property
@@ -73,20 +72,20 @@ class Ci:
                 asked = _asked(request.query)
                 name = request.match_info["connection"]
                 target = await self._targets.find(gate.run(request), name, within=repositories.visible)
-                if target.spec.type not in HOSTS:
+                if target.spec.type not in self._hosts:
                     raise problems.Invalid(
                         f"checks are not read through Connections of type {target.spec.type.value}",
                         field="connection",
-                        remedy=f"Name one of type {', '.join(sorted(one.value for one in HOSTS))}.",
+                        remedy=f"Name one of type {', '.join(sorted(kind.value for kind in self._hosts))}.",
                     )
                 kind = target.spec.type.value
-                report = await self._read(target, asked)
+                report = await self.read(target, asked)
             outcome = "ok"
             return app.reply(report)
         except TimeoutError as error:
             outcome = "away"
             raise port.Unreachable(f"the host took longer than {SECONDS:.0f} seconds") from error
-        except hosts.Odd as error:
+        except hosts.UnexpectedAnswer as error:
             error.message = self._targets.hidden(error.message)
             raise
         except errors.JervisError as error:
@@ -96,17 +95,19 @@ class Ci:
         finally:
             self._metrics.ci_reads.labels(kind, outcome).inc()
 
-    async def _read(self, target: tools.Target, asked: hosts.Asked) -> wire.Report:
+    async def read(self, target: tools.Target, asked: hosts.CommitQuery) -> wire.Report:
+        """What the checks of a commit say. Raises `crds.errors.JervisError`."""
         means, spec = self._means, target.spec
-        place = places.find(spec, target.credentials, plain=means.plain)
-        repository = place.chosen(asked.repository, "repository")
+        host = self._hosts[spec.type]
+        address = host_address.derive(host.rules, spec, target.credentials, plain=means.plain)
+        repository = permitted_names.choose(address, asked.repository, "repository")
         api = rest.Rest(
-            place.api, place.headers, target.bucket,
+            address.api, address.headers, target.bucket,
             reaching.trusted(means.tls, target.credentials.get("ca.crt", "")),
             monotonic=means.monotonic, wall=means.wall, reached=means.reached, largest=hosts.LARGEST,
         )  # fmt: skip
         try:
-            found = await HOSTS[spec.type].read(api, hosts.Asked(repository, asked.branch, asked.commit))
+            checked = await host.checks.read(api, hosts.CommitQuery(repository, asked.branch, asked.commit))
         except port.Misconfigured as error:
             # GitHub answers 422 for a commit that it does not have.
             if not isinstance(error, rest.Absent) and " answered 422: " not in error.message:
@@ -117,21 +118,21 @@ class Ci:
                 remedy="Push it first, or name one that the repository has.",
             ) from error
         except rest.Garbled as error:
-            raise hosts.Odd(error.message) from error
-        except hosts.ODD as error:
-            raise hosts.Odd(f"{type(error).__name__} in it") from error
+            raise hosts.UnexpectedAnswer(error.message) from error
+        except hosts.UNEXPECTED as error:
+            raise hosts.UnexpectedAnswer(f"{type(error).__name__} in it") from error
         finally:
             await api.close()
-        checks = wire.ordered(found.checks)
+        checks = wire.ordered(checked.checks)
         return wire.Report(
             connection=target.name,
             repository=repository,
-            branch=found.branch,
-            commit=found.commit,
-            state=wire.overall(checks, whole=not found.unread),
+            branch=checked.branch,
+            commit=checked.commit,
+            state=wire.overall(checks, whole=not checked.unread),
             checks=tuple(checks[: wire.MOST_CHECKS]),
             left_out=max(0, len(checks) - wire.MOST_CHECKS),
-            unread=tuple(self._targets.hidden(one) for one in found.unread[:10]),
+            unread=tuple(self._targets.hidden(list_name) for list_name in checked.unread[:10]),
         )
 
     @asynccontextmanager
@@ -145,7 +146,7 @@ class Ci:
             self._busy.remove(namespace)
 
 
-def _asked(query: Mapping[str, str]) -> hosts.Asked:
+def _asked(query: Mapping[str, str]) -> hosts.CommitQuery:
     """Raises `problems.Invalid`."""
     patterns = {"repository": wire.REPOSITORY, "branch": wire.BRANCH, "commit": wire.COMMIT}
     for name, pattern in patterns.items():
@@ -155,4 +156,4 @@ def _asked(query: Mapping[str, str]) -> hosts.Asked:
             )
     if query.get("branch") and query.get("commit"):
         raise problems.Invalid("a branch and a commit are given", field="commit", remedy="Give one of the two.")
-    return hosts.Asked(query.get("repository", ""), query.get("branch", ""), query.get("commit", ""))
+    return hosts.CommitQuery(query.get("repository", ""), query.get("branch", ""), query.get("commit", ""))

@@ -1,4 +1,5 @@
-"""What all sources have in common: claims, polls, items, limits, tasks.
+"""What all sources have in common: claims, polls, items, limits, tasks, and how addresses are derived.
 
-Providers are opened by `port`. Of Git I know more: `poller` polls its workspaces and `cleanup` empties them.
+I own the port that providers implement (`port`), and import none of them: `sources.__main__` gives `poller` and
+`cleanup` what they open and do.
 """

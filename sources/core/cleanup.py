@@ -1,4 +1,4 @@
-"""What nothing refers to any more is deleted, again and again: clones, items, uploads and recordings.
+"""The loop that deletes what nothing refers to any more, such as clones and uploads, by the steps that it is given.
 
 A step that fails is repeated at the next time and holds up no other.
 """
@@ -8,14 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import structlog
 
 from crds import errors
 from sources import metrics
-from sources.core import assignments, items
-from sources.providers.git import clone, quarantine
+from sources.core import items
 
 log = structlog.get_logger("sources")
 EVERY_SECONDS = 600.0
@@ -24,7 +22,7 @@ Step = Callable[[], Awaitable[int]]
 """How much was deleted."""
 
 
-class Upkeep:
+class Cleanup:
     """`steps` by what they delete, a word of the metric `jervis_sources_left_over_total`."""
 
     def __init__(
@@ -71,23 +69,5 @@ def versions(stored: items.Items, wall: Callable[[], datetime]) -> Step:
             return 0
         looked[:] = [now]
         return await stored.outdated(now - KEPT)
-
-    return step
-
-
-def clones(assigned: assignments.Assignments, workspace: clone.Workspace) -> Step:
-    """Of Connections that are gone. Raises `Unavailable`, `OSError`."""
-
-    async def step() -> int:
-        return len(await asyncio.to_thread(workspace.keep, await assigned.uids()))
-
-    return step
-
-
-def pushes(root: Path) -> Step:
-    """What killed pushes left in the workspace `root`. Raises `OSError`."""
-
-    async def step() -> int:
-        return len(await asyncio.to_thread(quarantine.tidy, root))
 
     return step

@@ -14,7 +14,7 @@ from sources import metrics
 from sources.core import assignments, port
 
 
-class Straight:
+class DirectIngest:
     """`wall` gives the time in UTC."""
 
     def __init__(

@@ -42,7 +42,7 @@ class Watched(Protocol):
         ...
 
 
-class Watcher:
+class IdleListener:
     """`opens` makes the source of a Connection; `most` are watched at once by `owner`, this process."""
 
     def __init__(

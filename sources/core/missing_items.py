@@ -44,7 +44,7 @@ class Listed:
     differing: list[str]
 
 
-class Gone:
+class MissingItems:
     """`database` is one of `mongo.client`. Every method raises `Unavailable`."""
 
     def __init__(self, database: Any) -> None:

@@ -24,10 +24,9 @@ from clients import backoff, mongo
 from crds import connection, errors, pendingtask, scope
 from kb import client as kb
 from sources import metrics
-from sources.core import annotations as wishes
+from sources.core import annotations as requested
 from sources.core import assignments, direct_ingest, hosts, indexer, items, limits, port, secrets, sweep
 from sources.core.state import State, Workspace
-from sources.providers.git import polling as git
 
 log = structlog.get_logger("sources")
 
@@ -60,14 +59,14 @@ _MESSAGE_CHARS = 1024
 
 Opens = Callable[[connection.Spec, Mapping[str, str], limits.Bucket], port.Source]
 """(spec, the values of its Secret, the bucket that its requests go through) -> one poll. Raises `Misconfigured`."""
-Clones = Callable[[assignments.Claim, Mapping[str, str], limits.Bucket], git.Repository]
-"""As `Opens`, for sources that have a clone of their own in each process."""
+OpensClaim = Callable[[assignments.Claim, Mapping[str, str], limits.Bucket], port.Source]
+"""As `Opens`, for sources that have a clone of their own in each process: they are opened by the claim."""
 
 
 class Poller:
     """`opens` has the protocols that there are, `stored_here` the sources of the types whose items are in MongoDB
-    already; `width` Connections are worked on at once, and their claims are renewed
-    every `renew` seconds."""
+    already, `clones` those of which each process has a clone; `width` Connections are worked on at once, and their
+    claims are renewed every `renew` seconds."""
 
     def __init__(
         self,
@@ -88,14 +87,14 @@ class Poller:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         chance: random.Random | None = None,
         stored_here: Mapping[connection.Type, Callable[[assignments.Claim], port.Source]] = MappingProxyType({}),
-        clones: Clones | None = None,
+        clones: Mapping[connection.Type, OpensClaim] = MappingProxyType({}),
         read: secrets.Reader | None = None,
     ) -> None:
         self._secrets = read or secrets.Reader(api)
         self._clones = clones
         self._api, self._kb, self._assigned, self._items = api, knowledge, assigned, stored
         self._sweeper = sweeps
-        self._straight = direct_ingest.Straight(knowledge, assigned, measured, wall=wall)
+        self._direct_ingest = direct_ingest.DirectIngest(knowledge, assigned, measured, wall=wall)
         self._indexer, self._opens, self._metrics = makes, opens, measured
         self._stored_here = stored_here
         self._owner, self._width, self._renew = owner, width, renew
@@ -197,7 +196,7 @@ class Poller:
         """One round for one Connection: poll, create tasks, write the state. Raises `crds.errors.Operational`."""
         begun, kind, asked = self._monotonic(), claim.spec.type.value, 0.0
         self._noted.pop(claim.uid, None)
-        claim = await wishes.begun(claim, self._assigned, self._items)
+        claim = await requested.begun(claim, self._assigned, self._items)
         more = False
         try:
             if claim.taken:
@@ -315,18 +314,18 @@ class Poller:
         stored = self._stored_here.get(claim.spec.type)
         if stored is not None:
             return stored(claim)
-        if claim.spec.type is connection.Type.GIT:
-            return await self.repository(claim)
+        clones = self._clones.get(claim.spec.type)
+        if clones is not None:
+            return clones(claim, *await self.access(claim))
         opens = self._opens.get(claim.spec.type)
         if opens is None:
             raise port.Misconfigured(f"{claim.spec.type.value} sources are not polled by this version.")
-        return opens(claim.spec, await self._credentials(claim), self._bucket(claim))
+        return opens(claim.spec, *await self.access(claim))
 
-    async def repository(self, claim: assignments.Claim) -> git.Repository:
-        """The source of a Git Connection; as `source`."""
-        if self._clones is None:
-            raise port.Misconfigured("This process has no directory for clones.")
-        return self._clones(claim, await self._credentials(claim), self._bucket(claim))
+    async def access(self, claim: assignments.Claim) -> tuple[Mapping[str, str], limits.Bucket]:
+        """The credentials of a Connection, and the bucket that all requests to its source go through. Raises
+        `crds.errors.JervisError`."""
+        return await self._secrets.read(claim.namespace, claim.spec.secret_ref), self._bucket(claim)
 
     async def _poll(self, claim: assignments.Claim) -> tuple[bool, assignments.Claim]:
         """Store what is new; whether there may be more, and the claim with the cursor behind it."""
@@ -366,9 +365,9 @@ class Poller:
         failures = [replace(one, reason=self._secrets.hidden(one.reason)) for one in batch.failures]
         for request in batch.commits:
             told = request.model_copy(update={"access": claim.spec.access})
-            failures += await self._straight.commit(claim, told)
+            failures += await self._direct_ingest.commit(claim, told)
         for tree in batch.trees:
-            failures += await self._straight.structure(claim, tree)
+            failures += await self._direct_ingest.structure(claim, tree)
         items = [_told(claim.spec, one) for one in batch.items]
         unknown = await self._items.unknown(claim.uid, items)
         known = [one for one in items if not any(one is new for new in unknown)]
@@ -444,9 +443,6 @@ class Poller:
         facts = {"facts": one.facts.wire()} if one.facts is not None else {}
         told = {"access": one.access.model_dump(mode="json", exclude_defaults=True)} if one.access is not None else {}
         return {**content, **({"attachments": files} if files else {}), **facts, **told}
-
-    async def _credentials(self, claim: assignments.Claim) -> dict[str, str]:
-        return await self._secrets.read(claim.namespace, claim.spec.secret_ref)
 
     def _bucket(self, claim: assignments.Claim) -> limits.Bucket:
         wanted = claim.spec.rate_limit or connection.RateLimit()

@@ -19,6 +19,8 @@ from crds.access import Access
 from kb import api
 from text import mail
 
+ACCESS_KEY = "access_token"
+"""The key of credentials under which a provider gets an access token that OAuth made; no Secret has it."""
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 Cursor = Mapping[str, Any]
 """JSON that only the protocol reads; {} before the first poll. `{"rewound": CURSOR}` has to be read from the beginning,

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import parse_qsl, urljoin, urlsplit
 
 import httpx
 import orjson
@@ -268,6 +268,16 @@ def _joined(base: str, said: str) -> str:
     except ValueError as error:
         raise port.Unreachable(f"The source names {addresses.shown(said)[:200]!r}, which is no address.") from error
     return made
+
+
+def next_query(answer: Answer) -> Mapping[str, str] | None:
+    """The query of the next page by the header Link (RFC 8288), None after the last one. The host's own idea of its
+    address does not count: it may stand behind a proxy."""
+    for link in answer.headers.get("Link", "").split(","):
+        target, _, parameters = link.strip().partition(">")
+        if 'rel="next"' in parameters:
+            return dict(parse_qsl(urlsplit(target.removeprefix("<")).query))
+    return None
 
 
 def _host(url: str) -> tuple[str, str, int | None]:

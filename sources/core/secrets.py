@@ -5,11 +5,24 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Protocol
 
 import kube
 from crds import values
 from sources.core import port, redact
-from sources.oauth import tokens
+
+
+class AccessTokens(Protocol):
+    """What makes an access token of a Secret for OAuth (`sources.oauth.tokens`)."""
+
+    async def fresh(self, of: tuple[str, str], values: Mapping[str, str]) -> dict[str, str]:
+        """The values of the Secret `of` (namespace, name), with a token under `port.ACCESS_KEY` where it is one of
+        OAuth."""
+        ...
+
+    def forget(self, of: tuple[str, str]) -> None:
+        """The source refuses the token: the next one is had anew."""
+        ...
 
 
 class Reader:
@@ -17,7 +30,7 @@ class Reader:
     is one of OAuth."""
 
     def __init__(
-        self, api: kube.Kube, access: tokens.Tokens | None = None, hidden: redact.Secrets | None = None
+        self, api: kube.Kube, access: AccessTokens | None = None, hidden: redact.Secrets | None = None
     ) -> None:
         self._api, self._access = api, access
         self._hidden = hidden or redact.Secrets()
@@ -28,22 +41,22 @@ class Reader:
         if reference is None:
             return {}
         try:
-            found = await self._api.get(kube.SECRETS, namespace, reference.name)
+            secret = await self._api.get(kube.SECRETS, namespace, reference.name)
         except (kube.NotFound, kube.Forbidden) as error:
             raise port.Misconfigured(
                 f"Secret {reference.name!r} of namespace {namespace!r} cannot be read: {error.message}",
                 field="spec.secretRef",
                 remedy="Create it, and add its name to rbac.connectionSecrets of the chart.",
             ) from error
-        read = _decoded(found.get("data") or {})
-        # Only `tokens` makes one, so that it is never taken for a password of a person.
-        read.pop(tokens.ACCESS, None)
+        read = _decoded(secret.get("data") or {})
+        # Only OAuth makes one, so that it is never taken for a password of a person.
+        read.pop(port.ACCESS_KEY, None)
         self._hidden.keep(read)
         if self._access is None or reference.key:
             return read
-        made = await self._access.fresh((namespace, reference.name), read)
-        self._hidden.keep(made)
-        return made
+        fresh = await self._access.fresh((namespace, reference.name), read)
+        self._hidden.keep(fresh)
+        return fresh
 
     def refused(self, namespace: str, reference: values.SecretRef | None) -> None:
         """The source refuses them: an access token is had anew for the next call."""
@@ -57,8 +70,8 @@ class Reader:
 
 def _decoded(data: Mapping[str, str]) -> dict[str, str]:
     """The values of a Secret that are text."""
-    found = {}
+    texts = {}
     for key, value in data.items():
         with suppress(ValueError):
-            found[key] = base64.b64decode(value).decode()
-    return found
+            texts[key] = base64.b64decode(value).decode()
+    return texts

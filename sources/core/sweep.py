@@ -52,7 +52,7 @@ class Sweeper:
         self,
         knowledge: kb.Client,
         assigned: assignments.Assignments,
-        left: missing_items.Gone,
+        left: missing_items.MissingItems,
         measured: metrics.Metrics,
         *,
         every: float,

@@ -19,14 +19,14 @@ class Ambiguous(port.Unreachable):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Evidence:
     """What the target says about an effect: its `result`, that it is certainly `absent`, or neither."""
 
     result: Result | None = None
     absent: bool = False
 
 
-class Doing(Protocol):
+class Effect(Protocol):
     """Raises `port.Rejected` and `port.Misconfigured` where the target did nothing and a person has to act,
     `rest.Untouched` where it did nothing and may be asked again; any other `port.Unreachable` of `send` means that it
     may have acted."""
@@ -39,7 +39,7 @@ class Doing(Protocol):
         """The change itself, never repeated here."""
         ...
 
-    async def ask(self, before: Before) -> Asked:
+    async def ask(self, before: Before) -> Evidence:
         """Whether an earlier `send` changed something."""
         ...
 

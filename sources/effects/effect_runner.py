@@ -12,7 +12,7 @@ done again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 
@@ -21,6 +21,7 @@ import structlog
 from clients import mongo
 from contracts.tokens import runtoken
 from crds import errors
+from crds.connection import Type
 from sources.api import problems
 from sources.core import port, rest
 from sources.effects import effect_protocol, ledger, targets, tools, wire
@@ -28,26 +29,28 @@ from sources.effects import effect_protocol, ledger, targets, tools, wire
 log = structlog.get_logger("sources")
 
 QUIET_SECONDS = 60.0
-"""After a call whose answer was lost, before the target's word that nothing happened is taken."""
+"""Seconds after a call whose answer was lost, before the target's word that nothing happened is taken."""
 _UNKNOWN = wire.Problem(
     message="The effect may have happened: the target was called, and nothing says what became of it.",
     remedy="Look at the target. If it did not happen, ask for it with a new key.",
 )
 
 
-class Performer:
-    """`seconds` bound what is done at a target; a claim of `entries` lasts longer than that."""
+class EffectRunner:
+    """Performs requests. `opens` has the effects of each type of Connection; `seconds` bound what is done at a target,
+    and a claim of `entries` lasts longer than that."""
 
     def __init__(
         self,
         entries: ledger.Ledger,
         places: targets.Targets,
+        opens: Mapping[Type, tools.Opens],
         means: tools.Means,
         *,
         seconds: float,
         wall: Callable[[], datetime],
     ) -> None:
-        self._entries, self._targets, self._means = entries, places, means
+        self._entries, self._targets, self._opens, self._means = entries, places, opens, means
         self._seconds, self._wall = seconds, wall
 
     async def run(self, run: runtoken.Claims, tool: str, asked: wire.Request) -> wire.Outcome:
@@ -71,7 +74,8 @@ class Performer:
         try:
             async with asyncio.timeout(self._seconds):
                 target = await self._targets.find(run, asked.connection)
-                effect = await tools.opened(tool, arguments, target, run.scope, wanted.mark, self._means)
+                request = tools.EffectRequest(arguments, target, run.scope, wanted.mark)
+                effect = await tools.opened(self._opens, tool, request, self._means)
                 try:
                     if sent:
                         asked_for = await effect.ask(claim.before)
@@ -112,7 +116,7 @@ class Performer:
             raise port.Unreachable(problem.message) from error
 
     async def _lost(
-        self, claim: ledger.Claim, effect: effect_protocol.Doing, before: effect_protocol.Before, error: Exception
+        self, claim: ledger.Claim, effect: effect_protocol.Effect, before: effect_protocol.Before, error: Exception
     ) -> wire.Outcome:
         """The target was called and gave no answer that says what happened. Raises where it cannot be asked now."""
         log.info("answer of an effect lost", cause=str(error)[:300])

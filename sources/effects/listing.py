@@ -10,7 +10,6 @@ from aiohttp import web
 
 from crds import connection
 from sources.api import app, gate, routes
-from sources.ci import serving as ci
 from sources.effects import targets, tools, wire
 
 ROUTE = routes.Route(
@@ -27,22 +26,22 @@ class Listing:
 
     @property
     def served(self) -> list[routes.Served]:
-        """Its route."""
+        """The route, with its handler."""
         return [(ROUTE, self._answer)]
 
     async def _answer(self, request: web.Request) -> web.Response:
-        found = await self._targets.listed(gate.run(request))
-        named = [
-            wire.Named(name=one.metadata.name, type=one.spec.type.value, uses=uses(one.spec))
-            for one in sorted(found, key=lambda one: one.metadata.name)
+        connections = await self._targets.listed(gate.run(request))
+        listed = [
+            wire.Named(name=conn.metadata.name, type=conn.spec.type.value, uses=uses(conn.spec))
+            for conn in sorted(connections, key=lambda conn: conn.metadata.name)
         ]
-        return app.reply(wire.Connections(connections=tuple(named)))
+        return app.reply(wire.Connections(connections=tuple(listed)))
 
 
 def uses(spec: connection.Spec) -> tuple[str, ...]:
     """The effects that are possible at it, and what a run may read through it."""
-    effects = [one.name for one in tools.TOOLS.values() if spec.type in one.types]
+    effects = [tool.name for tool in tools.TOOLS.values() if spec.type in tool.types]
     if spec.smtp is None:
         effects = [name for name in effects if name != "sendMail"]
     reads = [wire.READ_REPOSITORY] if spec.type is connection.Type.GIT else []
-    return (*effects, *reads, *([wire.READ_CHECKS] if spec.type in ci.HOSTS else []))
+    return (*effects, *reads, *([wire.READ_CHECKS] if spec.type in connection.GIT_HOSTS else []))

@@ -54,7 +54,7 @@ class Effects:
 
     def __init__(
         self,
-        does: effect_runner.Performer,
+        does: effect_runner.EffectRunner,
         entries: ledger.Ledger,
         measured: metrics.Metrics,
         *,

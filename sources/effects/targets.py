@@ -41,15 +41,15 @@ class Targets:
         return tools.Target(conn.metadata.namespace, conn.metadata.name, spec, main, smtp, self._bucket(conn))
 
     async def listed(self, run: runtoken.Claims) -> list[connection.Connection]:
-        """Those of the run's namespace and scope, also one that is not accepted: an effect there says why. Raises
-        `crds.errors.Operational`."""
-        found: list[connection.Connection] = []
+        """The Connections of the run's namespace and scope, also one that is not accepted: an effect there says why.
+        Raises `crds.errors.Operational`."""
+        listed: list[connection.Connection] = []
         async for raw in self._api.each(kube.CONNECTIONS, run.namespace):
             with contextlib.suppress(pydantic.ValidationError):
                 conn = connection.Connection.model_validate(raw)
                 if _within(conn.spec, run.scope):
-                    found.append(conn)
-        return found
+                    listed.append(conn)
+        return listed
 
     async def _connection(
         self, run: runtoken.Claims, name: str, within: Callable[[connection.Spec, scope.Scope], bool]
@@ -85,9 +85,9 @@ class Targets:
 
 
 def judge(conn: connection.Connection) -> None:
-    """Raises `problems.Forbidden` for one that is suspended, going, or not accepted; `NotJudged`."""
-    found = {one.type: one for one in conn.status.conditions}
-    ready, credentials = found.get("Ready"), found.get("CredentialsValid")
+    """Raises `problems.Forbidden` for a Connection that is suspended, being deleted, or not accepted; `NotJudged`."""
+    by_type = {condition.type: condition for condition in conn.status.conditions}
+    ready, credentials = by_type.get("Ready"), by_type.get("CredentialsValid")
     if conn.spec.suspend or conn.metadata.deletion_timestamp is not None:
         raise problems.Forbidden(
             f"Connection {conn.metadata.name} is suspended or being deleted",
@@ -98,9 +98,10 @@ def judge(conn: connection.Connection) -> None:
         raise NotJudged(f"the operator has not judged Connection {conn.metadata.name} yet", retry_after=5.0)
     # Where an object is not accepted, the operator gives both conditions the same reason.
     stopped = ready.status == "False" and ready.reason in (*_UNUSABLE, credentials.reason)
-    wrong = [one for one in (credentials, found.get("SendingReady")) if one is not None and one.status == "False"]
-    if stopped or wrong:
-        why = (wrong or [ready])[0]
+    logins = (credentials, by_type.get("SendingReady"))
+    failed = [condition for condition in logins if condition is not None and condition.status == "False"]
+    if stopped or failed:
+        why = (failed or [ready])[0]
         raise problems.Forbidden(
             f"Connection {conn.metadata.name} is not accepted ({why.reason}): {why.message}",
             field="connection",

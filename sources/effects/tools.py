@@ -1,13 +1,14 @@
-"""The tools: name -> the arguments that it takes, and what it does at which type of Connection."""
+"""The tools: name -> the arguments that it takes, and the types of Connections that it works with.
+
+What it does there is the provider's (`Opens`); the process gives each type its own.
+"""
 
 from __future__ import annotations
 
-import re
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 import pydantic
@@ -15,15 +16,11 @@ import pydantic
 from crds import connection, scope
 from crds.connection import Type
 from sources.api import app, problems
-from sources.core import hosts, limits, port, rest
+from sources.core import hosts, limits, rest
+from sources.core.host_address import HostAddress
 from sources.effects import arguments, effect_protocol
-from sources.effects import host_address as places
-from sources.providers.atlassian import effects as atlassian
-from sources.providers.git import pushes
-from sources.providers.git_host import effects as trackers
-from sources.providers.mail import effects as mail
+from sources.effects.mail_arguments import SendMail
 
-_PROJECT = re.compile(r"^[A-Z][A-Z0-9_]*\Z")
 Load = Callable[[scope.Scope, str], Awaitable[bytes]]
 """(who looks, key of a content) -> its bytes. Raises `crds.errors.JervisError`."""
 
@@ -43,8 +40,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What all tools are given. `plain` allows servers without encryption; `reached` says which hosts are called;
-    `pushes` are those of a process that has clones."""
+    """What all tools are given. `plain` allows servers without encryption; `reached` says which hosts are called."""
 
     load: Load
     tls: ssl.SSLContext
@@ -52,7 +48,29 @@ class Means:
     wall: Callable[[], datetime]
     monotonic: Callable[[], float]
     reached: hosts.Hosts = hosts.LOCAL
-    pushes: pushes.Pushes | None = None
+
+    def rest(self, address: HostAddress, target: Target) -> rest.Rest:
+        """The API of the target's host. Raises `port.Misconfigured` for authorities that cannot be read."""
+        tls = hosts.trusted(self.tls, target.credentials.get("ca.crt", ""))
+        return rest.Rest(
+            address.api, address.headers, target.bucket, tls,
+            monotonic=self.monotonic, wall=self.wall, reached=self.reached,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class EffectRequest:
+    """One effect that is asked for: the parsed `arguments` of its tool, on behalf of `owner`. `mark` is made of its key
+    and shows at the target which effect made a thing."""
+
+    arguments: pydantic.BaseModel
+    target: Target
+    owner: scope.Scope
+    mark: str
+
+
+Opens = Callable[[EffectRequest, Means], Awaitable[effect_protocol.Effect]]
+"""A provider's effects at Connections of one type, opened with nothing done yet. Raises `crds.errors.JervisError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +83,12 @@ class Tool:
     types: frozenset[Type]
 
 
-_GIT = frozenset({Type.GITHUB, Type.GITLAB, Type.GITEA})
+_GIT = frozenset(connection.GIT_HOSTS)
 _ISSUES = _GIT | {Type.JIRA}
 TOOLS: Mapping[str, Tool] = {
-    one.name: one
-    for one in (
-        Tool("sendMail", "Send a mail", mail.SendMail, frozenset({Type.EMAIL})),
+    tool.name: tool
+    for tool in (
+        Tool("sendMail", "Send a mail", SendMail, frozenset({Type.EMAIL})),
         Tool("addComment", "Write a comment on an issue", arguments.AddComment, _ISSUES),
         Tool("createIssue", "Create an issue", arguments.CreateIssue, _ISSUES),
         Tool("updateIssue", "Change an issue", arguments.UpdateIssue, _ISSUES),
@@ -89,107 +107,14 @@ def parse(name: str, given: Mapping[str, Any]) -> pydantic.BaseModel:
 
 
 async def opened(
-    name: str, asked: pydantic.BaseModel, target: Target, owner: scope.Scope, mark: str, means: Means
-) -> effect_protocol.Doing:
+    opens: Mapping[Type, Opens], name: str, request: EffectRequest, means: Means
+) -> effect_protocol.Effect:
     """The effect, with nothing done yet. Raises `crds.errors.JervisError`."""
-    spec, tool = target.spec, TOOLS[name]
-    if spec.type not in tool.types:
+    kind, tool = request.target.spec.type, TOOLS[name]
+    if kind not in tool.types:
         raise problems.Invalid(
-            f"{name} is not for Connections of type {spec.type.value}",
+            f"{name} is not for Connections of type {kind.value}",
             field="connection",
-            remedy=f"Name one of type {', '.join(sorted(one.value for one in tool.types))}.",
+            remedy=f"Name one of type {', '.join(sorted(kind.value for kind in tool.types))}.",
         )
-    if isinstance(asked, mail.SendMail):
-        return mail.open_mail(
-            spec,
-            target.smtp,
-            asked,
-            await _files(asked, owner, means.load),
-            mark=mark,
-            now=means.wall(),
-            tls=means.tls,
-            plain=means.plain,
-            reached=means.reached,
-        )
-    if isinstance(asked, arguments.PushBranch):
-        return _push(asked, target, owner, means)
-    place = places.find(spec, target.credentials, plain=means.plain)
-    where = _where(spec.type, place, asked)
-    tls = hosts.trusted(means.tls, target.credentials.get("ca.crt", ""))
-    api = rest.Rest(
-        place.api, place.headers, target.bucket, tls,
-        monotonic=means.monotonic, wall=means.wall, reached=means.reached,
-    )  # fmt: skip
-    try:
-        return _made(spec.type, asked, api, where, place, mark)
-    except BaseException:
-        await api.close()
-        raise
-
-
-def _push(asked: arguments.PushBranch, target: Target, owner: scope.Scope, means: Means) -> effect_protocol.Doing:
-    shared, spec = means.pushes, target.spec
-    if shared is None:
-        raise problems.Forbidden("this process has no clones of repositories", field="connection")
-    at = shared.remote(spec, target.credentials)
-    where = pushes.Where(target.namespace, target.name, spec, at, target.bucket)
-    return pushes.opened(shared, where, asked, partial(means.load, owner, asked.bundle.key))
-
-
-def _where(kind: Type, place: places.Place, asked: pydantic.BaseModel) -> str:
-    """The repository or project. The key of Jira's issue has its project."""
-    if isinstance(asked, arguments.EditPage):
-        return ""
-    assert isinstance(asked, arguments.Where)
-    number = str(getattr(asked, "issue", ""))
-    project = number.rpartition("-")[0]
-    if number and bool(project) != (kind is Type.JIRA):
-        raise problems.Invalid(
-            f"{number} is no issue of {kind.value}",
-            field="arguments.issue",
-            remedy="Give the key, as in ABC-12, for Jira, and the number elsewhere.",
-        )
-    if project and asked.repository not in ("", project):
-        raise problems.Invalid(
-            f"{number} is not in {asked.repository}", field="arguments.repository", remedy="Leave it out."
-        )
-    named = place.chosen(asked.repository or project, "repository")
-    if kind is Type.JIRA and not _PROJECT.match(named):
-        raise problems.Invalid(
-            f"{named!r} is no key of a project", field="arguments.repository", remedy="Give it as in ABC."
-        )
-    return named
-
-
-def _made(
-    kind: Type, asked: pydantic.BaseModel, api: rest.Rest, where: str, place: places.Place, mark: str
-) -> effect_protocol.Doing:
-    jira = kind is Type.JIRA
-    match asked:
-        case arguments.AddComment():
-            if jira:
-                return atlassian.Comment(api, place, mark, asked)
-            return trackers.Comment(kind, api, where, mark, asked)
-        case arguments.CreateIssue():
-            if jira:
-                return atlassian.Create(api, place, where, mark, asked)
-            return trackers.Create(kind, api, where, mark, asked)
-        case arguments.UpdateIssue():
-            return atlassian.Update(api, place, mark, asked) if jira else trackers.Update(kind, api, where, mark, asked)
-        case arguments.EditPage():
-            return atlassian.Edit(api, place, mark, asked)
-    raise AssertionError(f"{type(asked).__name__} belongs to no tool")
-
-
-async def _files(asked: mail.SendMail, owner: scope.Scope, load: Load) -> Sequence[bytes]:
-    found = []
-    for number, one in enumerate(asked.attachments):
-        body = await load(owner, one.content_ref.key)
-        if len(body) != one.content_ref.bytes:
-            raise port.Misconfigured(
-                f"the stored content has {len(body)} bytes",
-                field=f"arguments.attachments.{number}.contentRef",
-                remedy="Give the contentRef as the knowledge base gave it.",
-            )
-        found.append(body)
-    return found
+    return await opens[kind](request, means)

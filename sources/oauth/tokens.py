@@ -23,15 +23,13 @@ from sources.oauth import exchange, grant, vault
 log = structlog.get_logger("sources")
 
 MARGIN = 600.0
-"""Before the end of a token a new one is had, or when half of its time is over: a poll may last."""
+"""Seconds before the end of a token in which a new one is fetched; at most half of its time, as a poll may last."""
 TURN_SECONDS = 60.0
-"""For which the turn of another process is waited for."""
+"""Seconds that the turn of another process is waited for."""
 _LOOK_SECONDS = 0.2
 _WRITES = 5
 OF_OAUTH = frozenset({"client_secret", "refresh_token", "private_key"})
 """Keys of a Secret that no protocol is given."""
-ACCESS = "access_token"
-"""The key by which protocols get an access token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ class _Kept:
 
 
 class Tokens:
-    """Those of a process. `plain` allows token endpoints without TLS."""
+    """The access tokens of a process. `plain` allows token endpoints without TLS."""
 
     def __init__(
         self,
@@ -63,8 +61,8 @@ class Tokens:
         """Refresh tokens that MongoDB did not take when they came."""
 
     async def fresh(self, of: tuple[str, str], values: Mapping[str, str]) -> dict[str, str]:
-        """The values of a Secret with an access token under `ACCESS` where it is one of OAuth. `of` is its namespace
-        and name. Raises `Rejected`, `Misconfigured`, `Unreachable`, `mongo.Unavailable`."""
+        """The values of a Secret with an access token under `port.ACCESS_KEY` where it is one of OAuth. `of` is its
+        namespace and name. Raises `Rejected`, `Misconfigured`, `Unreachable`, `mongo.Unavailable`."""
         asked = grant.of(values, plain=self._plain)
         if asked is None:
             return dict(values)
@@ -74,7 +72,7 @@ class Tokens:
         self._of[of] = asked.id
         async with self._locks[asked.id]:
             found = await self._access(asked)
-        return {**{key: value for key, value in values.items() if key not in OF_OAUTH}, ACCESS: found}
+        return {**{key: value for key, value in values.items() if key not in OF_OAUTH}, port.ACCESS_KEY: found}
 
     def forget(self, of: tuple[str, str]) -> None:
         """The source refuses its access token: the next one is had anew."""

@@ -69,7 +69,7 @@ class Stage:
                 sweep.Sweeper(
                     knowledge,
                     self.assigned,
-                    missing_items.Gone(self.database),
+                    missing_items.MissingItems(self.database),
                     measured,
                     every=3600,
                     wall=wall,

@@ -94,7 +94,7 @@ async def polling(
     await stored.prepare()
     shared = {"wall": wall, "monotonic": lambda: 0.0, **more}
     known = {name: shared[name] for name in ("wall", "monotonic", "chance") if name in shared}
-    sweeps = sweep.Sweeper(knowledge, assigned, missing_items.Gone(store), measured, every=every, **known)
+    sweeps = sweep.Sweeper(knowledge, assigned, missing_items.MissingItems(store), measured, every=every, **known)
     creates = indexer.Indexer(api, stored, measured, wall=wall)
     options = {"owner": "me", "width": 1, "renew": 60, **shared}
     return poller.Poller(api, knowledge, assigned, stored, creates, sweeps, opens, measured, **options)

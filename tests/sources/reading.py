@@ -61,7 +61,7 @@ def site(server: Server, chosen: dict[str, Any] | None = None, **sizes: int) -> 
     spec = connection.Spec.model_validate(
         {"type": kind, "clientId": "acme", "url": server.url, "secretRef": {"name": "s"}, "filter": chosen or {}}
     )
-    opens = module.opened(atlassian.opened(TLS, lambda: 0.0, lambda: server.now), **sizes)
+    opens = module.opened(atlassian.opened(True, TLS, lambda: 0.0, lambda: server.now), **sizes)
     return opens(spec, {"username": "a@b.c", "token": "t"}, limits.Bucket(6000, 100000))
 
 

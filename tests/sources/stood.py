@@ -33,7 +33,7 @@ class Stood:
         self.rows, self.halting = database[ITEMS], Database(database)
         self.stored, self.left, self.older = (
             items.Items(database),
-            missing_items.Gone(database),
+            missing_items.MissingItems(database),
             items.Items(self.halting),
         )
         self.halting.arm(None, write)

@@ -77,7 +77,7 @@ class Site:
         raise NotImplementedError
 
     def _opened(self, module: Any) -> Any:
-        return module.opened(atlassian.opened(TLS, lambda: 0.0, lambda: self.server.now), size=3, ids_size=4)
+        return module.opened(atlassian.opened(True, TLS, lambda: 0.0, lambda: self.server.now), size=3, ids_size=4)
 
 
 class JiraSite(Site):

@@ -11,11 +11,10 @@ import pytest
 
 from clients import tls_trust
 from crds import access, connection
-from sources.core import limits, port
+from sources.core import host_address, limits, port
 from sources.providers import table as protocols
 from sources.providers.git_host import git_host as forge_port
 from sources.providers.git_host import issue, issues
-from sources.providers.gitea import reading as gitea
 from sources.providers.github import reading as github
 from sources.providers.gitlab import reading as gitlab
 from tests.sources.forge import REPOSITORY, Forge
@@ -435,9 +434,11 @@ def test_references_are_searched_in_the_beginning_of_a_text(text: str) -> None:
 def test_where_a_url_leads(
     kind: str, url: str, include: tuple[str, ...], api: str, repositories: tuple[str, ...]
 ) -> None:
-    module = {"GitHub": github, "GitLab": gitlab, "Gitea": gitea}[kind]
-    found = module.find(url, include)
-    assert (found.api, found.repositories) == (api, repositories)
+    secret = {"secretRef": {"name": "forge"}}
+    spec = {"type": kind, "clientId": "acme", "url": url, "filter": {"include": include}, **secret}
+    rules = protocols.RULES[connection.Type(kind)]
+    found = host_address.derive(rules, connection.Spec.model_validate(spec), {"token": "x"}, plain=False)
+    assert (found.api, found.names) == (api, repositories)
 
 
 @pytest.mark.parametrize("host", [*HOSTS, "Gitea"])

@@ -19,7 +19,8 @@ from clients import tls_trust
 from crds import addresses, connection
 from hack.cluster import certificates
 from sources.core import hosts, limits, port, rest
-from sources.oauth import exchange, grant, tokens
+from sources.effects.mail_arguments import SendMail
+from sources.oauth import exchange, grant
 from sources.providers import table as protocols
 from sources.providers.git import clone, command
 from sources.providers.mail import effects as mail
@@ -171,7 +172,7 @@ async def test_mailboxes_are_called_at_the_address_that_was_judged(mailserver: d
 
 async def test_mail_goes_to_no_forbidden_host() -> None:
     def sending(url: str, one: hosts.Hosts) -> mail.Mail:
-        asked = mail.SendMail.model_validate({"to": ["a@example.com"], "subject": "S", "text": "T"})
+        asked = SendMail.model_validate({"to": ["a@example.com"], "subject": "S", "text": "T"})
         there = spec("imap://h", smtp={"url": url, "from": "team@example.com"})
         return mail.open_mail(
             there, {"username": "bot", "password": "word"}, asked, [], mark="m" * 32, now=NOW,
@@ -252,7 +253,7 @@ async def test_an_authority_of_the_secret_is_trusted_by_git_and_rest(tmp_path: P
 
         def listed(**secret: str) -> clone.Listed:
             url = f"{server.url}/acme/storage.git"
-            at = command.remote(url, {tokens.ACCESS: "access", **secret}, plain=False, authorities="", seconds=60)
+            at = command.remote(url, {port.ACCESS_KEY: "access", **secret}, plain=False, authorities="", seconds=60)
             return clone.listed(at)
 
         with pytest.raises(port.Unreachable, match="certificate"):

@@ -182,7 +182,7 @@ def test_credentials(credentials: dict[str, str], sent: str) -> None:
     spec = connection.Spec.model_validate(
         {"type": "Jira", "clientId": "a", "url": "https://h.example", "secretRef": {"name": "s"}}
     )
-    opens = atlassian.opened(TLS, lambda: 0.0, lambda: datetime.now(UTC))
+    opens = atlassian.opened(True, TLS, lambda: 0.0, lambda: datetime.now(UTC))
     assert opens(spec, credentials, limits.Bucket(60, 1))()._headers["Authorization"] == sent
     with pytest.raises(port.Misconfigured, match="lacks 'token'"):
         opens(spec, {"username": "u"}, limits.Bucket(60, 1))

@@ -169,7 +169,7 @@ async def test_of_many_that_moved_those_that_are_not_fetched_are_not_missing(
 
 async def test_older_versions_are_where_the_last_one_was_found(database: Any) -> None:
     """The list is behind and shows another place: no task of theirs that was not begun is deleted."""
-    stored, left = items.Items(database), missing_items.Gone(database)
+    stored, left = items.Items(database), missing_items.MissingItems(database)
     for number, version in enumerate(("a", "b", "c"), 1):
         await stored.add("uid", OWNER, item(version), {"content": version}, NOW, number)
         assert await left.compare("uid", number, NOW) == (1, 0)

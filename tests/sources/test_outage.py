@@ -84,7 +84,7 @@ class Place:
         self.slow: items.Items
         self.makes: indexer.Indexer
         self.polls: poller.Poller
-        self.watches: idle_listener.Watcher
+        self.watches: idle_listener.IdleListener
 
 
 async def brief(seconds: float) -> None:
@@ -131,7 +131,7 @@ async def place(monotonic: Any) -> AsyncIterator[Place]:
                 async def opens(_: assignments.Claim) -> Any:
                     return made.source
 
-                made.watches = idle_listener.Watcher(
+                made.watches = idle_listener.IdleListener(
                     made.assigned, opens, parts.meters(), most=2, wall=lambda: NOW, owner="me", sleep=brief
                 )
                 yield made

@@ -311,7 +311,7 @@ async def test_a_removal_that_was_on_its_way_while_another_process_took_over_is_
 async def test_of_two_processes_the_one_with_the_later_claim_removes() -> None:
     async with rig(5) as one:
         claim = await leaving(one)
-        left = missing_items.Gone(one.database)
+        left = missing_items.MissingItems(one.database)
         [found] = await left.settled(one.uid, 10, one.now)
         assert await left.take(found.item_id, claim.fence + 1)
         assert not await left.take(found.item_id, claim.fence)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.services
 
 
 async def test_an_older_version_that_came_back_while_it_left_becomes_no_task_after_a_newer_one(database: Any) -> None:
-    stored, left = items.Items(database), missing_items.Gone(database)
+    stored, left = items.Items(database), missing_items.MissingItems(database)
     await stored.add("uid", OWNER, item("v1"), {"content": "v1"}, NOW, 1)
     old = items.key("uid", "1", "v1")
     [first] = await stored.waiting("uid", 10, NOW)
@@ -102,7 +102,7 @@ async def test_a_version_that_recurs_is_new_after_another_one_and_only_then(data
 
 async def test_a_version_that_recurs_leaves_with_the_task_that_it_had_before(database: Any) -> None:
     """The branch is forced back, and deleted before the first task of that commit was begun."""
-    stored, left = items.Items(database), missing_items.Gone(database)
+    stored, left = items.Items(database), missing_items.MissingItems(database)
     spec = connection.Spec.model_validate({"type": "Git", "clientId": "acme", "url": "https://forge/acme/shop.git"})
     claim = assignments.Claim("uid", "here", "shop", spec, 1, 9, {}, state.State(), NOW)
     made = set[str]()

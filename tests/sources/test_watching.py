@@ -47,11 +47,11 @@ async def polled(assigned: assignments.Assignments, uid: str, url: str = "imaps:
 
 def watcher(
     assigned: assignments.Assignments, answer: Any, now: Callable[[], datetime] = lambda: NOW
-) -> idle_listener.Watcher:
+) -> idle_listener.IdleListener:
     async def opens(_: assignments.Claim) -> Any:
         return Source(answer)
 
-    return idle_listener.Watcher(assigned, opens, parts.meters(), most=2, owner="me", wall=now)
+    return idle_listener.IdleListener(assigned, opens, parts.meters(), most=2, owner="me", wall=now)
 
 
 async def test_news_make_a_connection_due(assigned: assignments.Assignments) -> None:
@@ -125,7 +125,7 @@ async def test_many_take_turns(assigned: assignments.Assignments) -> None:
         now += timedelta(seconds=1)
         return Turns(answer=False)
 
-    watches = idle_listener.Watcher(
+    watches = idle_listener.IdleListener(
         assigned, opens, parts.meters(), most=2, owner="me", wall=lambda: now, sleep=lambda _: asyncio.sleep(0)
     )
     running = asyncio.create_task(watches.run())

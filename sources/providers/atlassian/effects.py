@@ -16,9 +16,10 @@ from html import escape
 from typing import Any
 
 from sources.api import problems
-from sources.core import rest
-from sources.effects import arguments, effect_protocol
-from sources.effects import host_address as places
+from sources.core import host_address, rest
+from sources.core.host_address import HostAddress
+from sources.effects import arguments, effect_protocol, permitted_names, tools
+from sources.providers.atlassian import address as atlassian_address
 
 PROPERTY = "jervis-effect"
 _PAGE = 100
@@ -43,13 +44,13 @@ def document(text: str) -> dict[str, Any]:
 
 
 def markup(text: str) -> str:
-    """The same in the wiki markup of Data Center; what looks like markup, a mention or a macro, is text."""
+    """A text in the wiki markup of Data Center; what looks like markup, a mention or a macro, is text."""
     escaped = _SPECIAL.sub(lambda found: f"\\{found[0]}", "\n\n".join(_groups(text)))
     return _BLOCK.sub(lambda found: f"{found[1]}&#{ord(found[2])};", escaped)
 
 
 def storage(text: str) -> str:
-    """The same in Confluence's storage format; what looks like markup is text."""
+    """A text in Confluence's storage format; what looks like markup is text."""
     return "".join(f"<p>{'<br />'.join(escape(line) for line in one.split(chr(10)))}</p>" for one in _groups(text))
 
 
@@ -58,9 +59,12 @@ def _groups(text: str) -> list[str]:
     return [one for one in found if one.strip()]
 
 
+_PROJECT = re.compile(r"^[A-Z][A-Z0-9_]*\Z")
+
+
 class _Jira:
-    def __init__(self, api: rest.Rest, place: places.Place, mark: str) -> None:
-        self._api, self._place, self._mark = api, place, mark
+    def __init__(self, api: rest.Rest, address: HostAddress, mark: str) -> None:
+        self._api, self._address, self._mark = api, address, mark
         self._property = {"key": PROPERTY, "value": {"id": mark}}
         self._version = _CLOUD
 
@@ -98,15 +102,15 @@ class _Jira:
     async def _noted(self, issue: str) -> effect_protocol.Before:
         """Also whether its project is one of the Connection's: the key that it had before it was moved opens it."""
         fields = (await self._first(f"issue/{issue}", {"fields": "updated,project"}))["fields"]
-        self._place.admit(fields["project"], "issue")
+        permitted_names.admit(self._address, fields["project"], "issue")
         return self._before(updated=str(fields["updated"]))
 
 
 class Comment(_Jira):
     """addComment."""
 
-    def __init__(self, api: rest.Rest, place: places.Place, mark: str, asked: arguments.AddComment) -> None:
-        super().__init__(api, place, mark)
+    def __init__(self, api: rest.Rest, address: HostAddress, mark: str, asked: arguments.AddComment) -> None:
+        super().__init__(api, address, mark)
         self._asked = asked
 
     async def prepare(self) -> effect_protocol.Before:
@@ -120,20 +124,20 @@ class Comment(_Jira):
         body = {"body": self._text(self._asked.text), "properties": [self._property]}
         return self._result(await self._change("POST", self._path(), body))
 
-    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Asked:
+    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Evidence:
         """Look at the comments that are newer than the newest before."""
         self._again(before)
         rows = await self._newest(_PAGE)
         for row in rows:
             if int(row["id"]) <= int(before["last"]):
-                return effect_protocol.Asked(absent=True)
+                return effect_protocol.Evidence(absent=True)
             try:
                 kept = await self._get(f"comment/{row['id']}/properties/{PROPERTY}")
             except rest.Absent:
                 continue
             if kept["value"]["id"] == self._mark:
-                return effect_protocol.Asked(self._result(row))
-        return effect_protocol.Asked(absent=len(rows) < _PAGE)
+                return effect_protocol.Evidence(self._result(row))
+        return effect_protocol.Evidence(absent=len(rows) < _PAGE)
 
     async def _newest(self, count: int) -> list[Row]:
         answer = await self._get(self._path(), {"orderBy": "-created", "maxResults": str(count)})
@@ -151,14 +155,14 @@ class Create(_Jira):
     """createIssue."""
 
     def __init__(
-        self, api: rest.Rest, place: places.Place, project: str, mark: str, asked: arguments.CreateIssue
+        self, api: rest.Rest, address: HostAddress, project: str, mark: str, asked: arguments.CreateIssue
     ) -> None:
-        super().__init__(api, place, mark)
+        super().__init__(api, address, mark)
         self._project, self._asked = project, asked
 
     async def prepare(self) -> effect_protocol.Before:
         """The project is there."""
-        self._place.admit(await self._first(f"project/{self._project}"), "repository")
+        permitted_names.admit(self._address, await self._first(f"project/{self._project}"), "repository")
         return self._before()
 
     async def send(self, before: effect_protocol.Before) -> effect_protocol.Result:
@@ -173,7 +177,7 @@ class Create(_Jira):
         body = {"fields": fields, "properties": [self._property]}
         return self._result(await self._change("POST", "issue", body))
 
-    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Asked:
+    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Evidence:
         """Look through the issues of the last hour. That one is not found says nothing."""
         self._again(before)
         query = {
@@ -188,8 +192,8 @@ class Create(_Jira):
             if not cloud and row["fields"]["summary"] == self._asked.title:
                 kept = (await self._get(f"issue/{row['key']}", {"properties": PROPERTY})).get("properties")
             if ((kept or {}).get(PROPERTY) or {}).get("id") == self._mark:
-                return effect_protocol.Asked(self._result(row))
-        return effect_protocol.Asked()
+                return effect_protocol.Evidence(self._result(row))
+        return effect_protocol.Evidence()
 
     def _result(self, row: Row) -> effect_protocol.Result:
         return {"issue": str(row["key"]), "url": str(row["self"])}
@@ -198,8 +202,8 @@ class Create(_Jira):
 class Update(_Jira):
     """updateIssue, without `state`: how an issue is closed is each project's own workflow."""
 
-    def __init__(self, api: rest.Rest, place: places.Place, mark: str, asked: arguments.UpdateIssue) -> None:
-        super().__init__(api, place, mark)
+    def __init__(self, api: rest.Rest, address: HostAddress, mark: str, asked: arguments.UpdateIssue) -> None:
+        super().__init__(api, address, mark)
         if asked.state is not None:
             raise problems.Invalid(
                 "Jira has no open and closed, but workflows",
@@ -218,13 +222,13 @@ class Update(_Jira):
         await self._change("PUT", f"issue/{self._asked.issue}", body)
         return {"issue": self._asked.issue}
 
-    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Asked:
-        """By the property, else by the time of the last change."""
+    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Evidence:
+        """Look for the property of the effect, else compare the time of the last change."""
         self._again(before)
         found = await self._get(f"issue/{self._asked.issue}", {"fields": "updated", "properties": PROPERTY})
         if ((found.get("properties") or {}).get(PROPERTY) or {}).get("id") == self._mark:
-            return effect_protocol.Asked({"issue": self._asked.issue})
-        return effect_protocol.Asked(absent=str(found["fields"]["updated"]) == before["updated"])
+            return effect_protocol.Evidence({"issue": self._asked.issue})
+        return effect_protocol.Evidence(absent=str(found["fields"]["updated"]) == before["updated"])
 
     def _fields(self) -> dict[str, Any]:
         asked = self._asked
@@ -238,8 +242,8 @@ class Update(_Jira):
 class Edit:
     """editPage: version N becomes version N+1, which Confluence takes once."""
 
-    def __init__(self, api: rest.Rest, place: places.Place, mark: str, asked: arguments.EditPage) -> None:
-        self._api, self._place, self._asked = api, place, asked
+    def __init__(self, api: rest.Rest, address: HostAddress, mark: str, asked: arguments.EditPage) -> None:
+        self._api, self._address, self._asked = api, address, asked
         self._path, self._message = f"rest/api/content/{asked.page}", f"jervis-effect {mark}"
         self._body: dict[str, Any] = {}
 
@@ -251,7 +255,7 @@ class Edit:
         """The page is there, in a space of the Connection, and has the version that was read."""
         found = (await self._api.get(self._path, {"expand": "body.storage,version,space"})).json
         number = int(found["version"]["number"])
-        self._place.admit(found["space"], "page")
+        permitted_names.admit(self._address, found["space"], "page")
         if self._asked.version not in (None, number):
             raise problems.Conflict(
                 f"page {self._asked.page} has version {number}",
@@ -279,7 +283,7 @@ class Edit:
         await self._api.request("PUT", self._path, json=self._body)
         return self._result(before)
 
-    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Asked:
+    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Evidence:
         """The version behind the one that was read names the effect that made it."""
         wanted = int(before["version"]) + 1
         found = (await self._api.get(self._path, {"expand": "version"})).json["version"]
@@ -288,9 +292,51 @@ class Edit:
             try:
                 found = (await self._api.get(self._path, asked)).json["version"]
             except rest.Absent:
-                return effect_protocol.Asked()  # a version that was removed may have been this one
+                return effect_protocol.Evidence()  # a version that was removed may have been this one
         made = int(found["number"]) == wanted and found.get("message") == self._message
-        return effect_protocol.Asked(self._result(before)) if made else effect_protocol.Asked(absent=True)
+        return effect_protocol.Evidence(self._result(before)) if made else effect_protocol.Evidence(absent=True)
 
     def _result(self, before: effect_protocol.Before) -> effect_protocol.Result:
         return {"page": self._asked.page, "version": str(int(before["version"]) + 1)}
+
+
+async def opened(request: tools.EffectRequest, means: tools.Means) -> effect_protocol.Effect:
+    """The effects at Jira and Confluence."""
+    asked, target, mark = request.arguments, request.target, request.mark
+    address = host_address.derive(atlassian_address.RULES, target.spec, target.credentials, plain=means.plain)
+    project = _project(address, asked) if isinstance(asked, arguments.Where) else ""
+    api = means.rest(address, target)
+    try:
+        match asked:
+            case arguments.AddComment():
+                return Comment(api, address, mark, asked)
+            case arguments.CreateIssue():
+                return Create(api, address, project, mark, asked)
+            case arguments.UpdateIssue():
+                return Update(api, address, mark, asked)
+            case arguments.EditPage():
+                return Edit(api, address, mark, asked)
+        raise AssertionError(f"{type(asked).__name__} belongs to no tool of Jira or Confluence")
+    except BaseException:
+        await api.close()
+        raise
+
+
+def _project(address: HostAddress, asked: arguments.Where) -> str:
+    """The key of the project, which is a part of an issue's key. Raises `problems.Invalid`."""
+    issue = str(getattr(asked, "issue", ""))
+    key = issue.rpartition("-")[0]
+    if issue and not key:
+        raise problems.Invalid(
+            f"{issue} is no issue of Jira", field="arguments.issue", remedy="Give the key, as in ABC-12."
+        )
+    if key and asked.repository not in ("", key):
+        raise problems.Invalid(
+            f"{issue} is not in {asked.repository}", field="arguments.repository", remedy="Leave it out."
+        )
+    project = permitted_names.choose(address, asked.repository or key, "repository")
+    if not _PROJECT.match(project):
+        raise problems.Invalid(
+            f"{project!r} is no key of a project", field="arguments.repository", remedy="Give it as in ABC."
+        )
+    return project

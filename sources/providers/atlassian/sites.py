@@ -3,7 +3,6 @@ with one bad part."""
 
 from __future__ import annotations
 
-import base64
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -12,17 +11,17 @@ from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from crds import connection, pendingtask
-from sources.core import hosts, limits, port, rest, time_cursor
-from sources.oauth import tokens
+from sources.core import host_address, hosts, limits, port, rest, time_cursor
+from sources.providers.atlassian import address
 from text import mail
 
 FILE_BYTES = 10 << 20
 FILES_BYTES = 16 << 20
-"""Of all attachments of one thing."""
+"""Bytes of all attachments of one thing."""
 BATCH = 50
 BATCH_BYTES = 16 << 20
 TEXT_CHARS = 4 << 20
-"""Of the text of one thing with all its comments."""
+"""Characters of the text of one thing with all its comments."""
 CUT = "[The text is longer; the rest is left out.]"
 MOST_PLACES = 20_000
 """Projects or spaces that the user sees; a list without an end ends there."""
@@ -35,6 +34,7 @@ Opened = Callable[[connection.Spec, Mapping[str, str], limits.Bucket], Api]
 
 
 def opened(
+    plain: bool,
     tls: ssl.SSLContext,
     monotonic: Callable[[], float],
     wall: Callable[[], datetime],
@@ -43,19 +43,9 @@ def opened(
     """What says how the API of a Connection is opened. It raises `Misconfigured`."""
 
     def opens(spec: connection.Spec, credentials: Mapping[str, str], bucket: limits.Bucket) -> Api:
-        key = spec.secret_ref.key if spec.secret_ref is not None and spec.secret_ref.key else "token"
-        access = credentials.get(tokens.ACCESS, "")
-        token = access or credentials.get(key, "") or credentials.get("password", "")
-        user = "" if access else credentials.get("username", "")
-        if not token:
-            raise port.Misconfigured(
-                f"The Secret lacks {key!r}.", field="spec.secretRef",
-                remedy="Add username (the e-mail address) and token, or only the token of a Data Center user.",
-            )  # fmt: skip
-        basic = base64.b64encode(f"{user}:{token}".encode()).decode()
-        headers = {"Authorization": f"Basic {basic}" if user else f"Bearer {token}"}
+        at = host_address.derive(address.RULES, spec, credentials, plain=plain)
         trusted = hosts.trusted(tls, credentials.get("ca.crt", ""))
-        return lambda: rest.Rest(spec.url, headers, bucket, trusted, monotonic=monotonic, wall=wall, reached=reached)
+        return lambda: rest.Rest(at.api, at.headers, bucket, trusted, monotonic=monotonic, wall=wall, reached=reached)
 
     return opens
 
@@ -231,6 +221,6 @@ def moment(text: object) -> datetime | None:
 
 
 def rfc3339(text: object) -> str:
-    """The same, as texts of facts have it; "" without one."""
+    """A time as texts of facts have it; "" without one."""
     at = moment(text) if text else None
     return at.isoformat(timespec="seconds").replace("+00:00", "Z") if at else ""

@@ -23,8 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from sources.core import hosts, port
-from sources.oauth import tokens
+from sources.core import host_address, hosts, port
 
 TOKEN_USER = "oauth2"  # noqa: S105  # a name
 """GitLab asks for this name beside a token; GitHub and Gitea take any."""
@@ -129,10 +128,12 @@ def remote(
     seconds: float,
     reached: hosts.Hosts = hosts.LOCAL,
 ) -> Remote:
-    """From the URL and the values of the Secret. `plain` allows a password on http://. Raises `Misconfigured`."""
+    """The remote that the URL and the values of the Secret give, for polls and pushes alike. `plain` allows a password
+    on http://. Raises `Misconfigured`."""
+    host_address.refuse_login(url)
     scheme = urlsplit(url).scheme
     username = credentials.get("username", "")
-    access = credentials.get(tokens.ACCESS, "")
+    access = credentials.get(port.ACCESS_KEY, "")
     password = access or credentials.get("password", "") or credentials.get("token", "")
     if scheme == "ssh":
         key, known = credentials.get(_KEY, ""), credentials.get(_KNOWN_HOSTS, "")

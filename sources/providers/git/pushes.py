@@ -13,12 +13,13 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from crds import connection, errors
 from sources.api import problems
 from sources.core import hosts, limits
-from sources.effects import arguments, effect_protocol
+from sources.effects import arguments, effect_protocol, tools
 from sources.providers.git import bundle, clone, command, quarantine, reach
 
 Load = Callable[[], Awaitable[bytes]]
@@ -30,7 +31,7 @@ class Copy(Protocol):
     `crds.errors.Operational` while there is none."""
 
     async def __call__(self, namespace: str, name: str, url: str, commits: Sequence[str]) -> clone.Clone:
-        """Of the Connection `name`, as long as it is at `url`."""
+        """The clone of the Connection `name`, as long as it is at `url`."""
         ...
 
 
@@ -117,15 +118,15 @@ class Push:
         await self._blocking(self._send)
         return self._result
 
-    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Asked:
+    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Evidence:
         """The branch is at the commit, or grew from it, or another branch that the Connection reads has it since."""
         asked = self._asked
         now = (await self._listed()).branches.get(asked.branch, "")
         if now == asked.commit:
-            return effect_protocol.Asked(self._result)
+            return effect_protocol.Evidence(self._result)
         copy = await self._copy([asked.commit])
         found = await self._blocking(lambda: self._published(copy, now, known=bool(before.get("known"))))
-        return effect_protocol.Asked(self._result) if found else effect_protocol.Asked(absent=True)
+        return effect_protocol.Evidence(self._result) if found else effect_protocol.Evidence(absent=True)
 
     async def close(self) -> None:
         """End what is going on, and remove the quarantine."""
@@ -221,6 +222,21 @@ class Push:
         place = self._opened(copy)
         place.bring(self._where.at, now)
         return place.includes(commit, now)
+
+
+def effects(shared: Pushes | None) -> tools.Opens:
+    """What opens the effects at a Git Connection; `shared` is None in a process without clones."""
+
+    async def opens(request: tools.EffectRequest, means: tools.Means) -> Push:
+        asked, target = request.arguments, request.target
+        assert isinstance(asked, arguments.PushBranch)
+        if shared is None:
+            raise problems.Forbidden("this process has no clones of repositories", field="connection")
+        at = shared.remote(target.spec, target.credentials)
+        where = Where(target.namespace, target.name, target.spec, at, target.bucket)
+        return opened(shared, where, asked, partial(means.load, request.owner, asked.bundle.key))
+
+    return opens
 
 
 def opened(shared: Pushes, where: Where, asked: arguments.PushBranch, load: Load) -> Push:

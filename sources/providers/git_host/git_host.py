@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from crds import access
 from crds.access import Access
@@ -125,27 +125,8 @@ async def repository(api: rest.Rest, path: str) -> Mapping[str, Any]:
 
 
 def members(provider: str, repository: str) -> Access:
-    """Of what a host shows to the members of a repository alone: `group:github-repo:acme/shop`."""
+    """The access to what a host shows to the members of a repository alone: `group:github-repo:acme/shop`."""
     return access.restricted([access.principal("group", f"{provider}-repo:{repository}")])
-
-
-def link(answer: rest.Answer) -> Query | None:
-    """The query of the next page by the header Link (RFC 8288). The host's own idea of its address does not count: it
-    may stand behind a proxy."""
-    for one in answer.headers.get("Link", "").split(","):
-        target, _, parameters = one.strip().partition(">")
-        if 'rel="next"' in parameters:
-            return dict(parse_qsl(urlsplit(target.removeprefix("<")).query))
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Of a host: addresses of its API and of its own files, and the repositories."""
-
-    api: str
-    web: str
-    repositories: tuple[str, ...]
 
 
 def query(text: str) -> Choice:

@@ -20,29 +20,26 @@ from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import urlsplit
 
 import structlog
 
 from crds import access, connection
-from sources.core import hosts, limits, port, rest
-from sources.oauth import tokens
-from sources.providers.git_host import git_host as forge
-from sources.providers.git_host import issue, progress
+from sources.core import host_address, hosts, limits, port, rest
+from sources.providers.git_host import git_host, issue, progress
 from text import mail
 
 log = structlog.get_logger("sources")
 
 OVERLAP = timedelta(minutes=5)
-"""Before the mark: commits that became visible late, and clocks of one host's servers that differ."""
+"""Time before the mark that is read again: commits become visible late, and clocks of one host's servers differ."""
 SETTLED = timedelta(seconds=2)
-"""Before the host's own time: a thing may still change without another time, as hosts time in seconds."""
+"""Time before the host's own time in which a thing may still change without another time: hosts time in seconds."""
 MOST_PASSES = 5
 """Over one list in one poll."""
 MOST_SEEN = 50_000
 MOST_COMMENT_PAGES = 50
 FILE_BYTES, FILES_BYTES = 16 << 20, 48 << 20
-"""Of a file, of all files of an item."""
+"""Bytes of a file, of all files of an item."""
 
 
 class Tracker:
@@ -50,17 +47,17 @@ class Tracker:
 
     def __init__(
         self,
-        host: forge.Host,
+        host: git_host.Host,
         api: rest.Rest,
         web: rest.Rest,
         url: str,
         repositories: Sequence[str],
-        choice: forge.Choice,
+        choice: git_host.Choice,
     ) -> None:
         self._host, self._api, self._web, self._choice = host, api, web, choice
         self._repositories = tuple(dict.fromkeys(repositories))
         said = repr((url, self._repositories, choice))
-        self._readers: dict[str, forge.Readers] = {}
+        self._readers: dict[str, git_host.Readers] = {}
         self._of = hashlib.sha256(said.encode()).hexdigest()[:16]
 
     async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
@@ -138,7 +135,7 @@ class Tracker:
                     async for batch in found:
                         yield batch
 
-    async def _begin(self, repository: str, listing: forge.Listing, at: progress.At) -> bool:
+    async def _begin(self, repository: str, listing: git_host.Listing, at: progress.At) -> bool:
         """Comments are read with their issues; their list is for those that change from the host's now on."""
         answer = await self._api.get(listing.path, listing.query)
         at.lists[listing.name] = {"mark": _written(_date(answer)), "seen": {}}
@@ -148,7 +145,7 @@ class Tracker:
         return True
 
     async def _list(
-        self, repository: str, listing: forge.Listing, at: progress.At, taken: progress.Taken
+        self, repository: str, listing: git_host.Listing, at: progress.At, taken: progress.Taken
     ) -> AsyncGenerator[port.Batch]:
         """One list from its mark on, until it shows nothing new."""
         state = dict(at.lists.get(listing.name, {}))
@@ -226,7 +223,7 @@ class Tracker:
         if new != at.lists.get(listing.name):
             yield counted(new)
 
-    def _kept(self, seen: dict[str, str], high: str, listing: forge.Listing) -> dict[str, str]:
+    def _kept(self, seen: dict[str, str], high: str, listing: git_host.Listing) -> dict[str, str]:
         """What is compared with the next answers: all that may be in them."""
         names = list(seen.items())[-MOST_SEEN:]
         if self._host.keeps and not listing.comments:
@@ -234,7 +231,7 @@ class Tracker:
         edge = _moment(high) - OVERLAP
         return {name: stamp for name, stamp in names if _moment(progress.timed(stamp)) >= edge}
 
-    def _from(self, mark: str) -> forge.Query:
+    def _from(self, mark: str) -> git_host.Query:
         since = [_moment(mark) - OVERLAP] if mark else []
         since += [self._choice.since] if self._choice.since else []
         return {self._host.since: _written(max(since))} if since else {}
@@ -242,7 +239,7 @@ class Tracker:
     async def _take(
         self,
         repository: str,
-        listing: forge.Listing,
+        listing: git_host.Listing,
         row: Mapping[str, Any],
         some: progress.Some,
         taken: progress.Taken,
@@ -328,7 +325,7 @@ class Tracker:
                 left -= len(body)
         return tuple(taken), tuple(absent)
 
-    async def _places(self, repository: str, listing: forge.Listing) -> AsyncGenerator[port.Page]:
+    async def _places(self, repository: str, listing: git_host.Listing) -> AsyncGenerator[port.Page]:
         query = self._host.newest_first(listing)
         if self._choice.since:
             query = {**query, **self._from("")}
@@ -337,7 +334,7 @@ class Tracker:
             names: set[str] = set()
             counted = await self._host.count(self._api, listing, query)
             totals, visited, pages = {counted}, set[str](), 0
-            following: forge.Query | None = query
+            following: git_host.Query | None = query
             while following is not None:
                 if _said(following) in visited:
                     raise port.Unreachable(f"The pages of {listing.path} lead in a circle.")
@@ -359,7 +356,7 @@ class Tracker:
         raise port.Unreachable(f"The list of {repository} changes while it is read.")
 
     def _named_places(
-        self, rows: Sequence[Mapping[str, Any]], repository: str, listing: forge.Listing
+        self, rows: Sequence[Mapping[str, Any]], repository: str, listing: git_host.Listing
     ) -> Iterator[str]:
         try:
             for row in rows:
@@ -373,7 +370,7 @@ class Tracker:
             ) from error
 
 
-def _failure(listing: forge.Listing, row: Mapping[str, Any], reason: str) -> port.Failure:
+def _failure(listing: git_host.Listing, row: Mapping[str, Any], reason: str) -> port.Failure:
     return port.Failure(f"{listing.name} {row.get('id', '')}"[:512], str(row.get("title") or "")[:200], reason)
 
 
@@ -388,7 +385,7 @@ def _rows(answer: rest.Answer, path: str) -> list[Mapping[str, Any]]:
     return answer.json
 
 
-def _named(host: forge.Host, row: Mapping[str, Any], listing: forge.Listing) -> tuple[str, str, str]:
+def _named(host: git_host.Host, row: Mapping[str, Any], listing: git_host.Listing) -> tuple[str, str, str]:
     try:
         found = host.name(row, listing)
         _moment(found[2])
@@ -401,7 +398,7 @@ def _resumed(state: Mapping[str, Any]) -> bool:
     return state.get("next") is not None
 
 
-def _said(query: forge.Query) -> str:
+def _said(query: git_host.Query) -> str:
     return repr(sorted(query.items()))
 
 
@@ -422,55 +419,26 @@ def _date(answer: rest.Answer) -> datetime:
 
 
 def opened(
-    make: Callable[[], forge.Host],
-    find: Callable[[str, tuple[str, ...]], forge.Place],
-    login: Callable[[Mapping[str, str], str], Mapping[str, str]],
+    make: Callable[[], git_host.Host],
+    rules: host_address.Rules,
     plain: bool,
     tls: ssl.SSLContext,
     monotonic: Callable[[], float],
     wall: Callable[[], datetime],
     reached: hosts.Hosts = hosts.LOCAL,
 ) -> Callable[[connection.Spec, Mapping[str, str], limits.Bucket], Tracker]:
-    """What opens the tracker of a Connection. It raises `Misconfigured`.
-
-    `find`: (URL, repositories of the filter) -> where they are; `login`: (values of the Secret, name of the token's
-    key) -> headers, none where they are missing.
-    """
+    """What opens the tracker of a Connection. It raises `Misconfigured`."""
 
     def opens(spec: connection.Spec, credentials: Mapping[str, str], bucket: limits.Bucket) -> Tracker:
-        if urlsplit(spec.url).scheme == "http" and not plain:
-            raise port.Misconfigured(
-                "Over http:// the token would travel readable.",
-                field="spec.url",
-                remedy="Use https://, or allow it with sources.settings.plaintext of the chart.",
-            )
+        address = host_address.derive(rules, spec, credentials, plain=plain)
         trusted = hosts.trusted(tls, credentials.get("ca.crt", ""))
-        key = spec.secret_ref.key if spec.secret_ref and spec.secret_ref.key else "token"
-        headers = login(credentials, tokens.ACCESS if tokens.ACCESS in credentials else key)
-        if not headers:
-            raise port.Misconfigured(
-                "The Secret lacks the token.", field="spec.secretRef", remedy="Add it to the Secret under its key."
-            )
         chosen = spec.filter or connection.Filter()
-        place = find(spec.url, chosen.include)
-        repositories = [one for one in place.repositories if one not in chosen.exclude]
-        if not repositories or not all(_repository(one) for one in repositories):
-            raise port.Misconfigured(
-                f"{spec.url[:200]} and spec.filter.include name no repository.",
-                field="spec.filter.include",
-                remedy="Give the repository's address as spec.url, or the host's, and repositories as owner/name.",
-            )
-        asked = forge.query(chosen.query)
-        choice = forge.Choice(chosen.since, asked.state, asked.labels, asked.types)
+        query = git_host.query(chosen.query)
+        choice = git_host.Choice(chosen.since, query.state, query.labels, query.types)
         api, web = (
-            rest.Rest(base, headers, bucket, trusted, monotonic=monotonic, wall=wall, reached=reached)
-            for base in (place.api, place.web)
+            rest.Rest(base, address.headers, bucket, trusted, monotonic=monotonic, wall=wall, reached=reached)
+            for base in (address.api, address.web)
         )
-        return Tracker(make(), api, web, place.api, repositories, choice)
+        return Tracker(make(), api, web, address.api, address.names, choice)
 
     return opens
-
-
-def _repository(text: str) -> bool:
-    parts = text.split("/")
-    return len(parts) > 1 and all(part and part.strip(".") and not set(part) & set(" ?#%\\") for part in parts)

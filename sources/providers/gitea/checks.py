@@ -23,7 +23,7 @@ _STATES: Mapping[str, State] = {
 class Gitea:
     """See `hosts.Host`."""
 
-    async def read(self, api: rest.Rest, asked: hosts.Asked) -> hosts.Found:
+    async def read(self, api: rest.Rest, asked: hosts.CommitQuery) -> hosts.CommitChecks:
         """See `hosts.Host`."""
         root, branch = f"repos/{asked.repository}", asked.branch
         if not branch and not asked.commit:
@@ -33,13 +33,13 @@ class Gitea:
             commit = str((await api.get(f"{root}/git/commits/{asked.commit}", bare)).json["sha"])
         else:
             commit = str((await api.get(f"{root}/branches/{hosts.ref(branch)}")).json["commit"]["id"])
-        found, size = hosts.Found(commit, branch), {"limit": str(PAGE)}
+        found, size = hosts.CommitChecks(commit, branch), {"limit": str(PAGE)}
         statuses = await hosts.listed(
             api, found, "commit statuses", f"{root}/commits/{commit}/status", size,
             lambda said: (said or {}).get("statuses") or [],
         )  # fmt: skip
         found.checks = [_status(one) for one in statuses]
-        aside = hosts.Found(commit)
+        aside = hosts.CommitChecks(commit)
         runs = await hosts.listed(
             api, aside, "runs of Actions", f"{root}/actions/runs", {**size, "head_sha": commit},
             lambda said: (said or {}).get("workflow_runs") or [],

@@ -7,15 +7,12 @@ compared once. Source: Gitea 1.26, routers/api/v1/repo/issue.go, issue_comment.g
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from crds import access
 from sources.core import rest
-from sources.providers.git_host import git_host as forge
-from sources.providers.git_host import issue
+from sources.providers.git_host import git_host, issue
 from sources.providers.github import reading as github
 
 PAGE = 50
@@ -23,7 +20,7 @@ PAGE = 50
 
 
 class Gitea:
-    """See `forge.Host`."""
+    """See `git_host.Host`."""
 
     provider = "gitea"
     since = "since"
@@ -32,60 +29,60 @@ class Gitea:
     def __init__(self, page: int = PAGE) -> None:
         self._page = str(page)
 
-    def lists(self, repository: str, choice: forge.Choice) -> tuple[forge.Listing, ...]:
+    def lists(self, repository: str, choice: git_host.Choice) -> tuple[git_host.Listing, ...]:
         """Issues and pull requests apart: a list of both leaves out, without an error, what the user may not read."""
         query = {"limit": self._page, "page": "1"}
         asked = {**query, "state": choice.state, **({"labels": choice.labels} if choice.labels else {})}
         return (
-            forge.Listing(f"{repository} comments", f"repos/{repository}/issues/comments", query, comments=True),
+            git_host.Listing(f"{repository} comments", f"repos/{repository}/issues/comments", query, comments=True),
             *(
-                forge.Listing(f"{repository} {kind}", f"repos/{repository}/issues", {**asked, "type": kind})
+                git_host.Listing(f"{repository} {kind}", f"repos/{repository}/issues", {**asked, "type": kind})
                 for kind in choice.types
             ),
         )
 
-    def newest_first(self, listing: forge.Listing) -> forge.Query:
+    def newest_first(self, listing: git_host.Listing) -> git_host.Query:
         """The only order that there is."""
         return listing.query
 
-    def following(self, answer: rest.Answer, query: forge.Query) -> forge.Query | None:
+    def following(self, answer: rest.Answer, query: git_host.Query) -> git_host.Query | None:
         """By Link; a list without it ends with a page that is empty, or that has everything. A server may give less
         than was asked for."""
         page = int(query.get("page", "0"))
         if not page:
             return None  # the comments of one issue come at once
         if "Link" in answer.headers:
-            more = forge.link(answer) is not None
+            more = rest.next_query(answer) is not None
         else:
             found, total = len(answer.json or ()), answer.headers.get("X-Total-Count", "")
             more = found > 0 and not (page == 1 and total.isdigit() and found >= int(total))
         return {**query, "page": str(page + 1)} if more else None
 
-    async def count(self, api: rest.Rest, listing: forge.Listing, query: forge.Query) -> int | None:
+    async def count(self, api: rest.Rest, listing: git_host.Listing, query: git_host.Query) -> int | None:
         """X-Total-Count is in every answer."""
         return None
 
-    async def access(self, api: rest.Rest, repository: str) -> forge.Readers:
+    async def access(self, api: rest.Rest, repository: str) -> git_host.Readers:
         """Public, or for the members; so is one whose owner is not shown to everyone (internal)."""
-        row = await forge.repository(api, f"repos/{repository}")
+        row = await git_host.repository(api, f"repos/{repository}")
         public = row.get("private") is False and not row.get("internal")
-        return {"#": access.PUBLIC if public else forge.members(self.provider, repository)}
+        return {"#": access.PUBLIC if public else git_host.members(self.provider, repository)}
 
     async def comment_count(self, api: rest.Rest, repository: str) -> int | None:
-        """See `forge.Host`."""
+        """See `git_host.Host`."""
         answer = await api.get(f"repos/{repository}/issues/comments", {"limit": "1", "page": "1"})
         said = answer.headers.get("X-Total-Count", "")
         return int(said) if said.isdigit() else None
 
-    def name(self, row: Mapping[str, Any], listing: forge.Listing) -> tuple[str, str, str]:
-        """See `forge.Host`."""
+    def name(self, row: Mapping[str, Any], listing: git_host.Listing) -> tuple[str, str, str]:
+        """See `git_host.Host`."""
         changed = str(row["updated_at"])
         if listing.comments:
             return str(int(row["id"])), changed, changed
         return str(int(row["number"])), f"{changed}/{row.get('comments', '')}", changed
 
-    def thing(self, row: Mapping[str, Any], repository: str, choice: forge.Choice) -> issue.Thing | None:
-        """See `forge.Host`."""
+    def thing(self, row: Mapping[str, Any], repository: str, choice: git_host.Choice) -> issue.Thing | None:
+        """See `git_host.Host`."""
         pull = row.get("pull_request")
         if ("pulls" if pull else "issues") not in choice.types:
             return None
@@ -113,16 +110,16 @@ class Gitea:
         )
 
     def owner(self, row: Mapping[str, Any], repository: str) -> str:
-        """See `forge.Host`."""
+        """See `git_host.Host`."""
         address = str(row.get("issue_url") or row.get("pull_request_url"))
         return f"repos/{repository}/issues/{int(address.rpartition('/')[2])}"
 
-    def comments_of(self, thing: issue.Thing) -> tuple[str, forge.Query]:
-        """See `forge.Host`."""
+    def comments_of(self, thing: issue.Thing) -> tuple[str, git_host.Query]:
+        """See `git_host.Host`."""
         return f"repos/{thing.repository}/issues/{thing.number}/comments", {}
 
     def comment(self, row: Mapping[str, Any]) -> issue.Comment | None:
-        """See `forge.Host`."""
+        """See `git_host.Host`."""
         return github.comment(row)
 
     def files(self, row: Mapping[str, Any], repository: str, text: str) -> Sequence[issue.Linked]:
@@ -133,24 +130,5 @@ class Gitea:
         ]
 
     def rest_of(self, linked: issue.Linked) -> str:
-        """See `forge.Host`."""
+        """See `git_host.Host`."""
         return "web"
-
-
-def find(url: str, include: tuple[str, ...]) -> forge.Place:
-    """https://git.example/owner/repository, which may stand below a path; with `include` the server's address."""
-    parts = urlsplit(url)
-    names = parts.path.strip("/").removesuffix("api/v1").removesuffix(".git").strip("/").split("/")
-    names, repository = (names, "") if include else (names[:-2], "/".join(names[-2:]))
-    root = "/".join((f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", *names)).rstrip("/")
-    return forge.Place(f"{root}/api/v1", root, include or ((repository,) if repository else ()))
-
-
-def login(credentials: Mapping[str, str], key: str) -> Mapping[str, str]:
-    """Headers with the token, or with user name and password; none without either."""
-    token = credentials.get(key, "").strip()
-    if token:
-        return {"Authorization": f"token {token}"}
-    username, password = credentials.get("username", ""), credentials.get("password", "")
-    pair = base64.b64encode(f"{username}:{password}".encode()).decode()
-    return {"Authorization": f"Basic {pair}"} if username and password else {}

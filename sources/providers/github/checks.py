@@ -31,14 +31,14 @@ _STATUS: Mapping[str, State] = {
 class GitHub:
     """See `hosts.Host`."""
 
-    async def read(self, api: rest.Rest, asked: hosts.Asked) -> hosts.Found:
+    async def read(self, api: rest.Rest, asked: hosts.CommitQuery) -> hosts.CommitChecks:
         """See `hosts.Host`."""
         root, branch = f"repos/{asked.repository}", asked.branch
         if not branch and not asked.commit:
             branch = str((await api.get(root)).json["default_branch"])
         name = asked.commit or f"heads/{hosts.ref(branch)}"
         size = {"per_page": str(hosts.PAGE)}
-        found = hosts.Found("", branch)
+        found = hosts.CommitChecks("", branch)
         # It names the commit of a branch, of whatever length the given one is.
         first = await api.get(f"{root}/commits/{name}/status", {"per_page": "1"})
         found.commit = str(first.json["sha"])
@@ -58,7 +58,7 @@ class GitHub:
     async def _details(self, api: rest.Rest, root: str, run: hosts.Row) -> str:
         """The failing step of a job of Actions, and the first annotations."""
         lines: list[str] = []
-        aside = hosts.Found("")
+        aside = hosts.CommitChecks("")
         if (run.get("app") or {}).get("slug") == _ACTIONS:
             job = f"{root}/actions/jobs/{int(run['id'])}"
             steps = await hosts.listed(api, aside, "steps", job, {}, lambda said: said.get("steps") or [])

@@ -13,8 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from crds import access
 from sources.core import port, rest
-from sources.providers.git_host import git_host as forge
-from sources.providers.git_host import issue
+from sources.providers.git_host import git_host, issue
 
 PAGE = 100
 _UPLOAD = re.compile(r"https?://[^\s/()<>\"']+/user-attachments/(?:assets|files)/[\w./%-]+")
@@ -22,7 +21,7 @@ _LAST = re.compile(r'<([^>]+)>;\s*rel="last"')
 
 
 class GitHub:
-    """See `forge.Host`."""
+    """See `git_host.Host`."""
 
     provider = "github"
     since = "since"
@@ -31,55 +30,55 @@ class GitHub:
     def __init__(self, page: int = PAGE) -> None:
         self._page = str(page)
 
-    def lists(self, repository: str, choice: forge.Choice) -> tuple[forge.Listing, ...]:
-        """See `forge.Host`."""
+    def lists(self, repository: str, choice: git_host.Choice) -> tuple[git_host.Listing, ...]:
+        """See `git_host.Host`."""
         order = {"per_page": self._page, "sort": "updated", "direction": "asc"}
         labels = {"labels": choice.labels} if choice.labels else {}
         return (
-            forge.Listing(f"{repository} comments", f"repos/{repository}/issues/comments", order, comments=True),
-            forge.Listing(
+            git_host.Listing(f"{repository} comments", f"repos/{repository}/issues/comments", order, comments=True),
+            git_host.Listing(
                 f"{repository} issues", f"repos/{repository}/issues", order | {"state": choice.state} | labels
             ),
         )
 
-    def newest_first(self, listing: forge.Listing) -> forge.Query:
-        """See `forge.Host`."""
+    def newest_first(self, listing: git_host.Listing) -> git_host.Query:
+        """See `git_host.Host`."""
         return {**listing.query, "sort": "created", "direction": "desc"}
 
-    def following(self, answer: rest.Answer, query: forge.Query) -> forge.Query | None:
-        """See `forge.Host`."""
-        return forge.link(answer)
+    def following(self, answer: rest.Answer, query: git_host.Query) -> git_host.Query | None:
+        """See `git_host.Host`."""
+        return rest.next_query(answer)
 
-    async def count(self, api: rest.Rest, listing: forge.Listing, query: forge.Query) -> int | None:
+    async def count(self, api: rest.Rest, listing: git_host.Listing, query: git_host.Query) -> int | None:
         """The number of the last page where a page has one thing."""
         answer = await api.get(listing.path, {**query, "per_page": "1"})
         if not isinstance(answer.json, list):
             raise port.Unreachable(f"{listing.path} answered no list.")
         found = _LAST.search(answer.headers.get("Link", ""))
         if found is None:
-            return None if forge.link(answer) else len(answer.json)
+            return None if rest.next_query(answer) else len(answer.json)
         page = dict(parse_qsl(urlsplit(found[1]).query)).get("page", "")
         return int(page) if page.isdigit() else None
 
-    async def access(self, api: rest.Rest, repository: str) -> forge.Readers:
+    async def access(self, api: rest.Rest, repository: str) -> git_host.Readers:
         """Public, or for the members; so is one that is shown to all of an enterprise (internal)."""
-        row = await forge.repository(api, f"repos/{repository}")
+        row = await git_host.repository(api, f"repos/{repository}")
         public = row.get("private") is False and row.get("visibility", "public") == "public"
-        return {"#": access.PUBLIC if public else forge.members(self.provider, repository)}
+        return {"#": access.PUBLIC if public else git_host.members(self.provider, repository)}
 
     async def comment_count(self, api: rest.Rest, repository: str) -> int | None:
-        """See `forge.Host`."""
+        """See `git_host.Host`."""
         return None
 
-    def name(self, row: Mapping[str, Any], listing: forge.Listing) -> tuple[str, str, str]:
-        """See `forge.Host`."""
+    def name(self, row: Mapping[str, Any], listing: git_host.Listing) -> tuple[str, str, str]:
+        """See `git_host.Host`."""
         changed = str(row["updated_at"])
         if listing.comments:
             return str(int(row["id"])), changed, changed
         return str(int(row["number"])), f"{changed}/{row.get('comments', '')}", changed
 
-    def thing(self, row: Mapping[str, Any], repository: str, choice: forge.Choice) -> issue.Thing | None:
-        """See `forge.Host`."""
+    def thing(self, row: Mapping[str, Any], repository: str, choice: git_host.Choice) -> issue.Thing | None:
+        """See `git_host.Host`."""
         pull = row.get("pull_request")
         if ("pulls" if pull else "issues") not in choice.types:
             return None
@@ -108,15 +107,15 @@ class GitHub:
         )
 
     def owner(self, row: Mapping[str, Any], repository: str) -> str:
-        """See `forge.Host`."""
+        """See `git_host.Host`."""
         return f"repos/{repository}/issues/{int(str(row['issue_url']).rpartition('/')[2])}"
 
-    def comments_of(self, thing: issue.Thing) -> tuple[str, forge.Query]:
-        """See `forge.Host`."""
+    def comments_of(self, thing: issue.Thing) -> tuple[str, git_host.Query]:
+        """See `git_host.Host`."""
         return f"repos/{thing.repository}/issues/{thing.number}/comments", {"per_page": str(PAGE)}
 
     def comment(self, row: Mapping[str, Any]) -> issue.Comment | None:
-        """See `forge.Host`."""
+        """See `git_host.Host`."""
         return comment(row)
 
     def files(self, row: Mapping[str, Any], repository: str, text: str) -> Sequence[issue.Linked]:
@@ -126,7 +125,7 @@ class GitHub:
         ]
 
     def rest_of(self, linked: issue.Linked) -> str:
-        """See `forge.Host`."""
+        """See `git_host.Host`."""
         return "web"
 
 
@@ -141,33 +140,3 @@ def comment(row: Mapping[str, Any]) -> issue.Comment:
     return issue.Comment(
         str(int(row["id"])), who, str(row["created_at"]), str(row["updated_at"]), str(row.get("body") or "")
     )
-
-
-def find(url: str, include: tuple[str, ...]) -> forge.Place:
-    """https://github.com/acme/shop, https://ghe.example/acme/shop; with `include` the host or its API."""
-    parts = urlsplit(url)
-    host = (parts.hostname or "").casefold()
-    address = parts.netloc.rpartition("@")[2]
-    web = f"{parts.scheme}://{address}"
-    path = parts.path.strip("/").removeprefix("api/v3").strip("/").removesuffix(".git")
-    if host in ("github.com", "www.github.com", "api.github.com"):
-        web, api = f"{parts.scheme}://github.com", f"{parts.scheme}://api.github.com"
-    elif host.endswith(".ghe.com"):
-        web, api = web.replace("://api.", "://"), f"{parts.scheme}://api.{host.removeprefix('api.')}"
-    else:
-        api = f"{web}/api/v3"
-    repository = "/".join(path.removeprefix("repos/").split("/")[:2])
-    return forge.Place(api, web, include or ((repository,) if repository else ()))
-
-
-def login(credentials: Mapping[str, str], key: str) -> Mapping[str, str]:
-    """Headers with the token; none without one."""
-    token = credentials.get(key, "").strip()
-    if not token:
-        return {}
-    return {
-        "Authorization": f"Bearer {token}",
-        "Accept": "application/vnd.github+json",
-        "X-GitHub-Api-Version": "2022-11-28",
-        "User-Agent": "jervis",
-    }

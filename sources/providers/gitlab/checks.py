@@ -26,7 +26,7 @@ _STATES: Mapping[str, State] = {
 class GitLab:
     """See `hosts.Host`."""
 
-    async def read(self, api: rest.Rest, asked: hosts.Asked) -> hosts.Found:
+    async def read(self, api: rest.Rest, asked: hosts.CommitQuery) -> hosts.CommitChecks:
         """See `hosts.Host`."""
         root, branch = f"projects/{quote(asked.repository, safe='')}", asked.branch
         if not branch and not asked.commit:
@@ -37,7 +37,7 @@ class GitLab:
             hosts.ref(branch)
             row = (await api.get(f"{root}/repository/branches/{quote(branch, safe='')}")).json
             commit = str(row["commit"]["id"])
-        found, size = hosts.Found(commit, branch), {"per_page": str(hosts.PAGE)}
+        found, size = hosts.CommitChecks(commit, branch), {"per_page": str(hosts.PAGE)}
         newest = {"sha": commit, "order_by": "id", "sort": "desc", **size}
         pipelines = await hosts.listed(api, found, "pipelines", f"{root}/pipelines", newest, _rows)
         latest: dict[tuple[str, str], hosts.Row] = {}

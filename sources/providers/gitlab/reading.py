@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from crds import access
 from sources.core import rest
-from sources.providers.git_host import git_host as forge
-from sources.providers.git_host import issue
+from sources.providers.git_host import git_host, issue
 
 PAGE = 100
 _UPLOAD = re.compile(r"/uploads/([0-9a-f]{32})/([^\s()<>\"'/]+)")
@@ -23,7 +22,7 @@ _STATES = {"open": "opened", "closed": "closed", "all": "all"}
 
 
 class GitLab:
-    """See `forge.Host`."""
+    """See `git_host.Host`."""
 
     provider = "gitlab"
     since = "updated_after"
@@ -32,46 +31,48 @@ class GitLab:
     def __init__(self, page: int = PAGE) -> None:
         self._page = str(page)
 
-    def lists(self, repository: str, choice: forge.Choice) -> tuple[forge.Listing, ...]:
-        """See `forge.Host`."""
+    def lists(self, repository: str, choice: git_host.Choice) -> tuple[git_host.Listing, ...]:
+        """See `git_host.Host`."""
         query = {"per_page": self._page, "order_by": "updated_at", "sort": "asc", "scope": "all"}
         query |= {"state": _STATES[choice.state], **({"labels": choice.labels} if choice.labels else {})}
         paths = {"issues": "issues", "pulls": "merge_requests"}
         return tuple(
-            forge.Listing(f"{repository} {kind}", f"{_project(repository)}/{paths[kind]}", query)
+            git_host.Listing(f"{repository} {kind}", f"{_project(repository)}/{paths[kind]}", query)
             for kind in choice.types
         )
 
-    def newest_first(self, listing: forge.Listing) -> forge.Query:
-        """See `forge.Host`."""
+    def newest_first(self, listing: git_host.Listing) -> git_host.Query:
+        """See `git_host.Host`."""
         return {**listing.query, "order_by": "created_at", "sort": "desc"}
 
-    def following(self, answer: rest.Answer, query: forge.Query) -> forge.Query | None:
-        """See `forge.Host`."""
-        return forge.link(answer)
+    def following(self, answer: rest.Answer, query: git_host.Query) -> git_host.Query | None:
+        """See `git_host.Host`."""
+        return rest.next_query(answer)
 
-    async def count(self, api: rest.Rest, listing: forge.Listing, query: forge.Query) -> int | None:
+    async def count(self, api: rest.Rest, listing: git_host.Listing, query: git_host.Query) -> int | None:
         """X-Total is in every answer of up to 10,000 things."""
         return None
 
-    async def access(self, api: rest.Rest, repository: str) -> forge.Readers:
+    async def access(self, api: rest.Rest, repository: str) -> git_host.Readers:
         """Public where the project and its issues or merge requests are; else for the members."""
-        row = await forge.repository(api, _project(repository))
+        row = await git_host.repository(api, _project(repository))
         levels = {"#": row.get("issues_access_level"), "!": row.get("merge_requests_access_level")}
         shown = {mark for mark, level in levels.items() if row.get("visibility") == "public" and level in _EVERYONE}
-        return {mark: access.PUBLIC if mark in shown else forge.members(self.provider, repository) for mark in levels}
+        return {
+            mark: access.PUBLIC if mark in shown else git_host.members(self.provider, repository) for mark in levels
+        }
 
     async def comment_count(self, api: rest.Rest, repository: str) -> int | None:
-        """See `forge.Host`."""
+        """See `git_host.Host`."""
         return None
 
-    def name(self, row: Mapping[str, Any], listing: forge.Listing) -> tuple[str, str, str]:
-        """See `forge.Host`."""
+    def name(self, row: Mapping[str, Any], listing: git_host.Listing) -> tuple[str, str, str]:
+        """See `git_host.Host`."""
         changed = str(row["updated_at"])
         return str(int(row["iid"])), f"{changed}/{row.get('user_notes_count', '')}", changed
 
-    def thing(self, row: Mapping[str, Any], repository: str, choice: forge.Choice) -> issue.Thing | None:
-        """See `forge.Host`."""
+    def thing(self, row: Mapping[str, Any], repository: str, choice: git_host.Choice) -> issue.Thing | None:
+        """See `git_host.Host`."""
         merge = "source_branch" in row
         return issue.Thing(
             repository=repository,
@@ -100,8 +101,8 @@ class GitLab:
         """There is no list of notes."""
         raise NotImplementedError
 
-    def comments_of(self, thing: issue.Thing) -> tuple[str, forge.Query]:
-        """See `forge.Host`."""
+    def comments_of(self, thing: issue.Thing) -> tuple[str, git_host.Query]:
+        """See `git_host.Host`."""
         kind = "merge_requests" if thing.mark == "!" else "issues"
         path = f"{_project(thing.repository)}/{kind}/{thing.number}/notes"
         return path, {"per_page": str(PAGE), "order_by": "created_at", "sort": "asc"}
@@ -125,7 +126,7 @@ class GitLab:
         ]
 
     def rest_of(self, linked: issue.Linked) -> str:
-        """See `forge.Host`."""
+        """See `git_host.Host`."""
         return "api"
 
 
@@ -135,22 +136,3 @@ def _project(repository: str) -> str:
 
 def _person(row: Mapping[str, Any] | None) -> issue.Person | None:
     return issue.Person(str(row["username"]), str(row.get("name") or "")) if row else None
-
-
-def find(url: str, include: tuple[str, ...]) -> forge.Place:
-    """https://gitlab.example/group/subgroup/project; with `include` the server's address, below a path too."""
-    parts = urlsplit(url)
-    address = parts.netloc.rpartition("@")[2]
-    path = parts.path.strip("/").partition("/-/")[0].removesuffix(".git")
-    if include:
-        path = path.removesuffix("api/v4").strip("/")
-        root = f"{parts.scheme}://{address}/{path}".rstrip("/")
-    else:
-        root = f"{parts.scheme}://{address}"
-    return forge.Place(f"{root}/api/v4", root, include or ((path,) if path else ()))
-
-
-def login(credentials: Mapping[str, str], key: str) -> Mapping[str, str]:
-    """Headers with the token (personal, project, group or OAuth); none without one."""
-    token = credentials.get(key, "").strip()
-    return {"Authorization": f"Bearer {token}"} if token else {}

@@ -9,7 +9,6 @@ that point stays Unknown. The Message-ID is made of the effect's key, so a perso
 from __future__ import annotations
 
 import asyncio
-import email
 import re
 import smtplib
 import socket
@@ -18,123 +17,17 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
-from email import errors as mail_errors
 from email import policy, utils
-from email.headerregistry import Address
 from email.message import EmailMessage
-from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
-from pydantic.alias_generators import to_camel
+from crds import connection
+from sources.core import host_address, hosts, port, rest
+from sources.effects import effect_protocol, tools
+from sources.effects.mail_arguments import Attachment, SendMail
 
-from crds import connection, values
-from sources.core import hosts, port, rest
-from sources.effects import effect_protocol
-from sources.oauth import tokens
-
-MOST_RECIPIENTS = 50
-MOST_FILES = 32
-FILES_BYTES = 20 << 20
-"""Of all attachments of a mail: what servers commonly take, less the third that base64 adds."""
 _SECONDS = 20.0
-"""Of silence of the server."""
-
-
-_ADDRESS = re.compile(r"(?:(?P<name>[^<>]*)<(?P<in>[^<>]+)>|(?P<plain>[^<>]+))")
-_PLAIN = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
-
-
-def _address(text: str) -> str:
-    """One address, of a dot-atom and a domain (RFC 5321, 4.1.2), with a name or without."""
-    found = _ADDRESS.fullmatch(text.strip())
-    plain = ((found["in"] or found["plain"]) if found else "").strip()
-    if found is None or not _PLAIN.fullmatch(plain):
-        raise ValueError("is no mail address of ASCII characters as in name@example.com")
-    try:
-        return str(Address((found["name"] or "").strip().strip('"'), addr_spec=plain))
-    except (mail_errors.MessageError, ValueError, IndexError) as error:
-        raise ValueError("is no mail address") from error
-
-
-def _line(text: str) -> str:
-    if any(ord(letter) < 32 or ord(letter) == 127 or letter in "\x85\u2028\u2029" for letter in text):
-        raise ValueError("must be one line without control characters")
-    return text
-
-
-def _written(field: str) -> Callable[[str], str]:
-    """A value that is one header field when it is written: an encoded word may say the end of a line (RFC 2047), which
-    some versions of Python decode into one."""
-
-    def check(text: str) -> str:
-        made = EmailMessage(policy=policy.SMTP)
-        try:
-            if field == "filename":
-                made.add_attachment(b"", maintype="application", subtype="octet-stream", filename=text)
-                [made] = made.iter_attachments()
-            else:
-                made[field] = text
-            raw = made.as_bytes()
-        except (mail_errors.MessageError, ValueError, LookupError, IndexError) as error:
-            raise ValueError("cannot be written into the head of a mail") from error
-        read = email.message_from_bytes(raw)
-        if read.keys() != made.keys() or str(read.get_payload()).strip():
-            raise ValueError("holds an encoded word with the end of a line")
-        return text
-
-    return check
-
-
-_Line = AfterValidator(_line)
-_Address = Annotated[
-    str, Field(min_length=3, max_length=998), _Line, AfterValidator(_address), AfterValidator(_written("To"))
-]
-_Addresses = Annotated[tuple[_Address, ...], Field(max_length=MOST_RECIPIENTS)]
-_MessageId = Annotated[
-    str, Field(max_length=500, pattern=r"^<[^<>\s]+@[^<>\s]+>$"), _Line, AfterValidator(_written("In-Reply-To"))
-]
-
-
-class _Arguments(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
-
-
-class Attachment(_Arguments):
-    """A file that the knowledge base stores, visible to the run."""
-
-    name: Annotated[
-        str, Field(min_length=1, max_length=255, pattern=r"^[^/\\]+$"), _Line, AfterValidator(_written("filename"))
-    ]
-    media_type: Annotated[str, Field(max_length=127, pattern=r"^[a-z0-9.+-]+/[A-Za-z0-9.+_-]+$")]
-    content_ref: values.ContentRef
-
-
-class SendMail(_Arguments):
-    """A mail of plain text. `inReplyTo` and `references` are Message-IDs with their angle brackets."""
-
-    to: _Addresses
-    cc: _Addresses = ()
-    bcc: _Addresses = ()
-    subject: Annotated[str, Field(min_length=1, max_length=500), _Line, AfterValidator(_written("Subject"))]
-    text: Annotated[str, Field(min_length=1, max_length=262_144)]
-    attachments: Annotated[tuple[Attachment, ...], Field(max_length=MOST_FILES)] = ()
-    in_reply_to: _MessageId | None = None
-    references: Annotated[tuple[_MessageId, ...], Field(max_length=100)] = ()
-
-    @model_validator(mode="after")
-    def _some(self) -> SendMail:
-        count = len(self.to) + len(self.cc) + len(self.bcc)
-        if not 1 <= count <= MOST_RECIPIENTS:
-            raise ValueError(f"to, cc and bcc name {count} recipients, 1 to {MOST_RECIPIENTS} are taken")
-        if sum(one.content_ref.bytes for one in self.attachments) > FILES_BYTES:
-            raise ValueError(f"attachments have more than {FILES_BYTES} bytes together")
-        return self
-
-    @property
-    def recipients(self) -> tuple[str, ...]:
-        """The plain addresses, each once."""
-        return tuple(dict.fromkeys(utils.parseaddr(one)[1] for one in (*self.to, *self.cc, *self.bcc)))
+"""Seconds of silence of the server."""
 
 
 def message(asked: SendMail, files: Sequence[bytes], sender: str, mark: str, now: datetime) -> EmailMessage:
@@ -163,7 +56,7 @@ def message(asked: SendMail, files: Sequence[bytes], sender: str, mark: str, now
 
 
 def message_id(mark: str, sender: str) -> str:
-    """The same for the same key."""
+    """The Message-ID, which is the same for the same key."""
     return f"<jervis.{mark}@{sender.rpartition('@')[2]}>"
 
 
@@ -196,7 +89,7 @@ class _Encrypted(_Smtp):
         return self._server.tls.wrap_socket(super()._get_socket(host, port, timeout), server_hostname=host)
 
 
-class Mail(effect_protocol.Doing):
+class Mail(effect_protocol.Effect):
     """One mail on its way."""
 
     def __init__(self, server: Server, mail: EmailMessage, sender: str, recipients: Sequence[str]) -> None:
@@ -214,9 +107,9 @@ class Mail(effect_protocol.Doing):
         await self._run(self._hand_over)
         return {"messageId": str(before["messageId"])}
 
-    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Asked:
+    async def ask(self, before: effect_protocol.Before) -> effect_protocol.Evidence:
         """SMTP has no such question."""
-        return effect_protocol.Asked()
+        return effect_protocol.Evidence()
 
     async def close(self) -> None:
         """Without an answer: the server has given its own, or has to forget the mail."""
@@ -292,6 +185,35 @@ class Mail(effect_protocol.Doing):
             raise _refusal(host, code, said, "arguments")
 
 
+async def opened(request: tools.EffectRequest, means: tools.Means) -> Mail:
+    """One mail of a Connection. Raises `port.Misconfigured`, and what loading its files raises."""
+    asked = request.arguments
+    assert isinstance(asked, SendMail)
+    files = [await _file(number, attachment, request, means) for number, attachment in enumerate(asked.attachments)]
+    return open_mail(
+        request.target.spec,
+        request.target.smtp,
+        asked,
+        files,
+        mark=request.mark,
+        now=means.wall(),
+        tls=means.tls,
+        plain=means.plain,
+        reached=means.reached,
+    )
+
+
+async def _file(number: int, attachment: Attachment, request: tools.EffectRequest, means: tools.Means) -> bytes:
+    body = await means.load(request.owner, attachment.content_ref.key)
+    if len(body) != attachment.content_ref.bytes:
+        raise port.Misconfigured(
+            f"the stored content has {len(body)} bytes",
+            field=f"arguments.attachments.{number}.contentRef",
+            remedy="Give the contentRef as the knowledge base gave it.",
+        )
+    return body
+
+
 def open_mail(
     spec: connection.Spec,
     credentials: Mapping[str, str],
@@ -310,9 +232,10 @@ def open_mail(
         raise port.Misconfigured(
             "The Connection has no spec.smtp.", field="spec.smtp", remedy="Add the mail server that takes its mails."
         )
+    host_address.refuse_login(spec.smtp.url, "spec.smtp.url")
     username, password = credentials.get("username", ""), credentials.get("password", "")
     trusted = hosts.trusted(tls, credentials.get("ca.crt", ""))
-    server = Server(spec.smtp.url, username, password, trusted, plain, credentials.get(tokens.ACCESS, ""), reached)
+    server = Server(spec.smtp.url, username, password, trusted, plain, credentials.get(port.ACCESS_KEY, ""), reached)
     sender = spec.smtp.from_
     return Mail(server, message(asked, files, sender, mark, now), sender, asked.recipients)
 

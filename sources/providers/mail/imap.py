@@ -30,8 +30,7 @@ import structlog
 from imapclient import datetime_util, exceptions, response_parser
 
 from crds import connection
-from sources.core import hosts, limits, port
-from sources.oauth import tokens
+from sources.core import host_address, hosts, limits, port
 from sources.providers.mail import mails
 from sources.providers.mail.folder_state import Lists, Mark
 
@@ -77,9 +76,10 @@ class Login:
 def login(
     spec: connection.Spec, credentials: Mapping[str, str], tls: ssl.SSLContext, *, plain: bool, reached: hosts.Hosts
 ) -> Login:
-    """From the values of the Secret. Raises `Misconfigured`."""
+    """The login that the values of the Secret give. Raises `Misconfigured`."""
+    host_address.refuse_login(spec.url)
     username, password = credentials.get("username", ""), credentials.get("password", "")
-    access = credentials.get(tokens.ACCESS, "")
+    access = credentials.get(port.ACCESS_KEY, "")
     if not username or not (password or access):
         raise port.Misconfigured(
             f"The Secret lacks {'username' if access else 'username or password'}.",

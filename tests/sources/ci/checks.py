@@ -13,6 +13,7 @@ from aiohttp import web
 from sources import client, metrics
 from sources.ci import serving
 from sources.effects import targets
+from sources.providers import table
 from tests import waiting
 from tests.sources import parts
 from tests.sources.api.serving import NOW, run_token
@@ -79,5 +80,5 @@ async def opened() -> AsyncIterator[Place]:
     ):
         assert isinstance(world, Hosts)
         means, measured = serving.Means(ssl.create_default_context(), True, lambda: NOW, lambda: 0.0), parts.meters()
-        async with api_serving(serving.Ci(targets.Targets(api), means, measured).served) as served:
+        async with api_serving(serving.Ci(targets.Targets(api), table.CHECKS, means, measured).served) as served:
             yield Place(world, measured, str(served.base_url).rstrip("/"), http)

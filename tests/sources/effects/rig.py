@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import ssl
 import uuid
 from collections.abc import AsyncIterator
@@ -17,6 +16,7 @@ from kb import client as kb
 from sources.api import routes
 from sources.ci import serving as ci
 from sources.effects import effect_runner, ledger, targets, tools, wire
+from sources.providers import table
 from sources.providers.git import pushes
 from tests import waiting
 from tests.sources import parts
@@ -37,19 +37,18 @@ class Rig:
         tls = ssl.create_default_context()
         self._means = tools.Means(load=knowledge.fetch, tls=tls, plain=True, wall=self.wall, monotonic=lambda: 0.0)
         self.finds = targets.Targets(api)
-        self.does = effect_runner.Performer(
-            self.entries, self.finds, self._means, seconds=waiting.PATIENCE, wall=self.wall
-        )
+        self.push_by(None)
 
     def checks(self) -> list[routes.Served]:
         """The route of checks of commits."""
         means = ci.Means(self._means.tls, True, self.wall, lambda: 0.0)
-        return ci.Ci(self.finds, means, parts.meters()).served
+        return ci.Ci(self.finds, table.CHECKS, means, parts.meters()).served
 
-    def push_by(self, shared: pushes.Pushes) -> None:
-        """Of a process that has clones."""
-        means = dataclasses.replace(self._means, pushes=shared)
-        self.does = effect_runner.Performer(self.entries, self.finds, means, seconds=waiting.PATIENCE, wall=self.wall)
+    def push_by(self, shared: pushes.Pushes | None) -> None:
+        """Go on as a process with these pushes; None: one without clones."""
+        self.does = effect_runner.EffectRunner(
+            self.entries, self.finds, table.effects(shared), self._means, seconds=waiting.PATIENCE, wall=self.wall
+        )
 
     def wall(self) -> datetime:
         return self.now

@@ -13,6 +13,7 @@ from hack.cluster import certificates
 from sources.api import problems
 from sources.core import limits, port, rest
 from sources.effects import tools, wire
+from sources.providers import table
 from tests.controllers.notices import smtp
 from tests.sources.api.serving import ACME, NOW
 from tests.sources.effects.rig import running
@@ -42,7 +43,8 @@ async def send(
     )
     login = {"username": "bot", "password": "word"}
     target = tools.Target("team-a", "mail", spec(box, scheme), {}, login, limits.Bucket(60, 1))
-    effect = await tools.opened("sendMail", tools.parse("sendMail", MAIL | arguments), target, ACME, "m" * 32, means)
+    request = tools.EffectRequest(tools.parse("sendMail", MAIL | arguments), target, ACME, "m" * 32)
+    effect = await tools.opened(table.effects(), "sendMail", request, means)
     try:
         return await effect.send(await effect.prepare())
     finally:

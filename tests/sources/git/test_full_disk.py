@@ -86,7 +86,7 @@ async def test_a_step_that_fails_ends_no_loop_and_holds_up_no_other() -> None:
             raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):
-        await cleanup.Upkeep({"clones": full, "items": bug, "uploads": good}, measured, sleep=sleep).run()
+        await cleanup.Cleanup({"clones": full, "items": bug, "uploads": good}, measured, sleep=sleep).run()
     assert done == ["full", "bug", "good"] * 2
     read = measured.registry.get_sample_value
     assert read("jervis_sources_left_over_total", {"kind": "uploads"}) == 6

@@ -113,7 +113,7 @@ async def started(world: Commits, database: Any, tmp_path: Path) -> AsyncIterato
         )  # fmt: skip
         polls = await parts.polling(
             api, knowledge, database, assigned, {}, wall=wall, measured=measured, every=3600, renew=20,
-            monotonic=time.monotonic, clones=opens,
+            monotonic=time.monotonic, clones={connection.Type.GIT: opens},
         )  # fmt: skip
         rig = Rig(assigned, polls, measured)
         yield rig
@@ -354,7 +354,7 @@ async def test_commits_that_come_back_after_a_kill_between_their_removal_and_the
     async with contextlib.aclosing(source.batches(claim.cursor)) as batches:
         async for batch in batches:
             for request in batch.commits:
-                await rig.polls._straight.commit(claim, request)
+                await rig.polls._direct_ingest.commit(claim, request)
             if world.branches["storage/topic"] == [sha for sha in whole if sha not in left]:
                 break  # killed
             await rig.assigned.advance(claim, batch.cursor, rig.now)

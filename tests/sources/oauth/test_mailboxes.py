@@ -11,7 +11,6 @@ from aiohttp import web
 from clients import tls_trust
 from crds import connection
 from sources.core import limits, port
-from sources.oauth import tokens
 from sources.providers.mail import mailboxes
 from tests import httpserver
 from tests.sources import dovecot
@@ -58,14 +57,14 @@ async def urns(source: port.Source) -> list[str]:
 @pytest.mark.parametrize("scheme", ["imaps", "imap", "pop3s", "pop3"])
 async def test_a_mailbox_is_read_with_an_access_token(server: dovecot.Dovecot, scheme: str) -> None:
     """The certificate is of an authority that only `ca.crt` of the Secret has."""
-    found = source(server, scheme, **{tokens.ACCESS: GOOD})
+    found = source(server, scheme, **{port.ACCESS_KEY: GOOD})
     assert await urns(found) == ["email::1@example.com", "email::2@example.com"]
 
 
 @pytest.mark.parametrize("scheme", ["imaps", "pop3s"])
 async def test_a_token_that_is_refused(server: dovecot.Dovecot, scheme: str) -> None:
     with pytest.raises(port.Rejected) as caught:
-        await urns(source(server, scheme, **{tokens.ACCESS: "ended-token-of-the-test"}))
+        await urns(source(server, scheme, **{port.ACCESS_KEY: "ended-token-of-the-test"}))
     assert "ended-token" not in caught.value.message
     assert "OAuth" in str(caught.value.remedy)
 
@@ -82,6 +81,6 @@ async def test_a_server_with_oauthbearer_alone(introspection: str) -> None:
     """RFC 7628; Dovecot offers both unless it is told otherwise."""
     with dovecot.running(tls=True, introspection=introspection, mechanisms="oauthbearer") as made:
         made.put(dovecot.mail(1))
-        assert await urns(source(made, "imaps", **{tokens.ACCESS: GOOD})) == ["email::1@example.com"]
+        assert await urns(source(made, "imaps", **{port.ACCESS_KEY: GOOD})) == ["email::1@example.com"]
         with pytest.raises(port.Rejected):
-            await urns(source(made, "imaps", **{tokens.ACCESS: "ended"}))
+            await urns(source(made, "imaps", **{port.ACCESS_KEY: "ended"}))

@@ -39,7 +39,7 @@ class Replica:
         )
 
     async def access(self, secret: dict[str, str]) -> str:
-        return (await self.tokens.fresh(OF, secret))[tokens.ACCESS]
+        return (await self.tokens.fresh(OF, secret))[port.ACCESS_KEY]
 
 
 Replicas = Callable[..., Replica]
@@ -60,7 +60,7 @@ async def test_a_token_is_kept_and_renewed_before_its_end(place: endpoint.Endpoi
     one = replica()
     values = await one.tokens.fresh(OF, place.secret(username="ada"))
     assert values["username"] == "ada"
-    assert values[tokens.ACCESS] == "access-token-0"
+    assert values[port.ACCESS_KEY] == "access-token-0"
     assert not tokens.OF_OAUTH & values.keys(), "no protocol is given what makes tokens"
     one.clock = 2999.0
     assert await one.access(place.secret()) == "access-token-0"

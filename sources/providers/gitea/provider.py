@@ -1,0 +1,8 @@
+"""Gitea, as `providers.table` names it."""
+
+from __future__ import annotations
+
+from sources.providers.git_host.provider import GitHost
+from sources.providers.gitea import address, checks, effects, reading
+
+PROVIDER = GitHost(address.RULES, reading.Gitea, effects.DIALECT, checks.Gitea())
