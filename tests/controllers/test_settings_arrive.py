@@ -81,6 +81,7 @@ VALUES: dict[str, Any] = {
 INSIDE: dict[str, tuple[Any, object]] = {
     "cluster_state_namespaces": (["shown-of-the-test"], "shown-of-the-test"),
     "cluster_state_log_namespaces": (["logged-of-the-test"], "logged-of-the-test"),
+    "transcription_model": ("/models-of-the-test", "/models-of-the-test"),
     "transcription_resources": ({"limits": {"memory": "1319Mi"}}, "1319Mi"),
     "transcription_node_selector": ({"node.test/transcription": "yes"}, "node.test/transcription"),
     "transcription_tolerations": (
