@@ -178,8 +178,6 @@ class Settings(Release):
     """The judging model answers about issues by calls of tools instead of one structured answer. It has to be a model
     that calls tools; an issue costs as many calls and 1.6 times the tokens, and fields of it that only a model can read
     are left out."""
-    extract_parallel: int = Field(default=4, ge=1, le=64)
-    """Chunks of one document that are extracted at the same time."""
     reindex_drop: bool = True
     """The index of models.embeddingBefore goes when the new one serves everywhere; otherwise both are kept up to date
     until `jervis-kb reindex drop`."""
@@ -197,13 +195,9 @@ class Settings(Release):
     quarter is for priorities 0 to 2."""
     max_content_bytes: int = Field(default=STORED_BYTES, ge=1024)
     """Bytes of the largest content kept by reference."""
-    max_answers: int = Field(default=100_000, ge=0)
-    """Cached answers of the extraction model."""
 
     lane_width: int = Field(default=5, ge=1)
-    """Writers at the same time per lane."""
-    lane_waiting: int = Field(default=200, ge=0)
-    """Writers that may wait per lane."""
+    """Writers at the same time per lane; calls that wait for models have two lanes of their own."""
 
     queue_limit: int = Field(default=200_000, ge=1)
     """Documents that may wait for extraction."""
@@ -215,37 +209,21 @@ class Settings(Release):
     """Bytes of the requests of one client that wait for extraction; more get 429."""
     queue_workers: int = Field(default=2, ge=1, le=64)
     """Documents that are extracted at the same time, of any priority."""
-    queue_urgent_workers: int = Field(default=2, ge=1, le=64)
-    """More of them, for priorities 0 to 2 alone."""
     audit: Literal["all", "writes", "off"] = "all"
     """The audit record on stderr: of every request to the API, of those alone that change something, or none."""
     client_rate: float = Field(default=0.0, ge=0)
     """Requests of one client a second on average; 0 is no limit."""
     client_burst: int = Field(default=100, ge=1)
     """Requests of one client at once, where there is a rate."""
-    rerank_candidates: int = Field(default=20, ge=2, le=100)
-    """Best candidates of a question that models.reranker orders."""
     rerank_seconds: float = Field(default=2.0, gt=0)
     """Seconds that a question waits for the reranker at most; then it is answered without."""
     rerank_chars: int = Field(default=2000, ge=100)
     """Characters of each candidate that the reranker reads: a longer text than its window is an error of some
     servers."""
-    agent_pages: int = Field(default=3, ge=1, le=20)
-    """Pages that one search of the decision agent finds."""
     agent_interpreted: int = Field(default=2, ge=1, le=20)
     """Pages of a search that the vision model looks at for the decision agent."""
-    agent_interpretation_tokens: int = Field(default=1500, ge=100, le=20_000)
-    """Tokens of what the vision model says of one page."""
     agent_hits: int = Field(default=5, ge=1, le=50)
     """Passages that one search of the decision agent finds."""
-    agent_context_tokens: int = Field(default=10_000, ge=500, le=200_000)
-    """Tokens of what the decision agent has found that are in a decision's prompt."""
-    agent_answer_tokens: int = Field(default=8_000, ge=500, le=200_000)
-    """Tokens of what the decision agent has found that are in an answer's prompt; rules may have half of it."""
-    agent_summary_tokens: int = Field(default=5_000, ge=100, le=20_000)
-    """Tokens of a summary of what the decision agent has found."""
-    agent_summarize_tokens: int = Field(default=50_000, ge=1_000)
-    """Tokens from which on a summary takes the place of what the decision agent has found."""
     agent_iterations: int = Field(default=10, ge=1, le=50)
     """Rounds of one question to the decision agent."""
     agent_tokens: int = Field(default=200_000, ge=1_000)
@@ -259,8 +237,6 @@ class Settings(Release):
     """Questions that decision agents of one process work on at once; one client has half of them."""
     agent_days: float = Field(default=7.0, gt=0)
     """Days that a conversation with the decision agent is kept after its last turn."""
-    agent_stream_seconds: float = Field(default=600.0, gt=0)
-    """Seconds that the events of a resumable answer are kept after the last one."""
 
     origins: list[Origin] = Field(default_factory=list)
     """Web pages of other origins that may call, as in https://agent.example.com, and read answers (CORS); programs
@@ -268,18 +244,12 @@ class Settings(Release):
     allowed_hosts: list[HostPattern] = Field(default_factory=list, json_schema_extra={"uniqueItems": True})
     """Further names that clients may call the knowledge base by, such as that of a Gateway; kb.ingress.host needs no
     entry. *.example.com for all below one, * for any. Needed where kb.tokens has none."""
-    mcp_seconds: float = Field(default=60.0, gt=0)
-    """Seconds that a tool of an agent may take."""
-    tika_seconds: float = Field(default=30.0, gt=0)
-    """Seconds that reading a file may take."""
     max_file_bytes: int = Field(default=32 << 20, ge=1024)
     """Bytes of the largest file or image that is taken."""
     pdf_pages: int = Field(default=10, ge=0, le=200)
     """Pages with little text of one PDF that are drawn and shown to models.vision; 0 shows none."""
     pdf_page_chars: int = Field(default=100, ge=1, le=10_000)
     """Characters from which a page of a PDF is read by its text alone."""
-    pdf_seconds: int = Field(default=20, ge=1, le=300)
-    """Seconds of processor time that drawing the pages of one PDF may take."""
     inside_images: int = Field(default=10, ge=0, le=50)
     """Images that stand in one mail or page itself and are shown to models.vision; 0 shows none."""
     code_files: int = Field(default=5_000, ge=0, le=20_000)
@@ -319,49 +289,24 @@ class Settings(Release):
     """Patches that a served model makes of an image at most."""
     visual_first_patch: int = Field(default=4, ge=0, le=1000)
     """Vectors of an image before that of its first patch."""
-    visual_pool: int = Field(default=3, ge=1, le=16)
-    """Vectors of a page that become one in the index; 1 pools none."""
     visual_encoding: Literal["", "muvera"] = ""
     """How Weaviate keeps multi-vectors: each in its index, or a page as one vector (muvera). It cannot be changed
     later."""
     visual_pages: int = Field(default=200, ge=1, le=5000)
     """Pages of a file that are stored as images, the first ones."""
-    visual_candidates: int = Field(default=50, ge=1, le=1000)
-    """Candidates of the index for a question, for each way."""
-    visual_rescore_bytes: int = Field(default=16 << 20, ge=0)
-    """Bytes of vectors that are read to put the candidates of a question in order; 0 keeps the order of the index."""
-    visual_vectors: int = Field(default=128, ge=8, le=1024)
-    """Vectors of a question at most: the index searches once for each, and of a longer question those that are alike
-    become one."""
-    visual_enough: float = Field(default=0.5, ge=0, le=1)
-    """Share of a question's words on a page from which images of pages with text of their own are not looked at."""
     visual_pixels: int = Field(default=1_400_000, ge=0, le=50_000_000)
     """Pixels of a drawn page at most, as it is sent to visualUrl; 0: as it was drawn."""
-    visual_page_seconds: float = Field(default=120.0, gt=0)
-    """Seconds for an image at visualUrl."""
-    visual_query_seconds: float = Field(default=5.0, gt=0)
-    """Seconds for a question at visualUrl."""
     crawl_networks: list[Network] = Field(default_factory=list)
     """Networks that a crawl may read though they are not public, as CIDR."""
     crawl_parallel: int = Field(default=4, ge=1, le=64)
     """Crawls at once; half of them for one client."""
-    crawl_page_bytes: int = Field(default=4 << 20, ge=1024)
-    """Largest page of a crawl."""
-    crawl_page_seconds: float = Field(default=20.0, gt=0)
-    """Seconds that a page of a crawl may take, redirects included."""
     links_per_document: int = Field(default=20, ge=0, le=200)
     """Links of a mail, an issue, a page or a commit that become tasks of their own, the first ones; 0 makes no such
     tasks."""
 
-    relationships_per_document: int = Field(default=2000, ge=0, le=20_000)
-    """Relationships written in the text of a document that are read, the first ones; the answer says how many are left
-    out."""
-
     content_keep_days: float = Field(default=180.0, ge=0)
     """Days that stored content which nothing refers to is kept after its last use; longer than any schedule. 0 is for
     ever."""
-    sweep_interval: float = Field(default=3600.0, gt=0)
-    """Seconds between looks for such content."""
     history_days: float = Field(default=90.0, ge=0)
     """Days that a version of a document is kept for asOf after it was replaced; 0 keeps none."""
     history_versions: int = Field(default=20, ge=0, le=1000)
@@ -369,8 +314,6 @@ class Settings(Release):
 
     session_days: float = Field(default=7.0, gt=0)
     """Days that an entry of the session memory is kept."""
-    session_entries: int = Field(default=50, ge=1, le=1000)
-    """Entries of the session memory per client and project, or per group."""
 
     alpha: float = Field(default=0.4, ge=0, le=1)
     """Weight of vectors against words in the search, 0 to 1."""

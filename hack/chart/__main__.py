@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> int:
         **definitions.templates(),
         admission.TARGET: admission.rules(),
         settings.TARGET: settings.rendered(),
-        readme.CHART / "README.md": readme.rendered(),
+        settings.CHART / "README.md": readme.rendered(),
     }
     stale = set(definitions.TARGET.glob("*.yaml")) - set(wanted)
     if arguments:
