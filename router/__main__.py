@@ -84,7 +84,7 @@ async def _serve(settings: Settings, parts: wiring.Wiring, signals: lifetime.Sig
     gc.freeze()
     jobs += [_start(job, signals) for job in _jobs(parts)]
     sync = parts.records.sync
-    storing = None if sync is None else asyncio.create_task(sync.run(settings.usage_every_seconds))
+    storing = None if sync is None else asyncio.create_task(sync.run())
     try:
         await lifetime.serve(
             parts.front.server,

@@ -92,8 +92,6 @@ class Settings(Release):
 
     secrets_every_seconds: Seconds = 60.0
     """Seconds after which tokens of backends are read again."""
-    handover_seconds: Seconds = 30.0
-    """With several routers: how long one that leaves looks for the next, to pass on who still waits."""
     max_body_bytes: Annotated[int, Field(ge=1024)] = 64 << 20
     """Bytes of the largest request body."""
     max_buffered_bytes: Annotated[int, Field(ge=1024)] | None = None
@@ -124,30 +122,14 @@ class Settings(Release):
     """A request without a priority that waited for so many seconds is refused with 408."""
     deadline_p3_seconds: Seconds = 3600.0
     """A request of P3 that waited for so many seconds is refused with 408."""
-    ageing_p0_seconds: Seconds = 5.0
-    """A request of P0 that waited so long is due and may go first."""
-    ageing_p1_seconds: Seconds = 30.0
-    """A request of P1 that waited so long is due and may go first."""
-    ageing_p2_seconds: Seconds = 120.0
-    """A request of P2 that waited so long is due and may go first."""
-    ageing_auto_seconds: Seconds = 240.0
-    """A request without a priority that waited so long is due and may go first."""
-    ageing_p3_seconds: Seconds = 600.0
-    """A request of P3 that waited so long is due and may go first."""
-    ageing_every: Annotated[int, Field(ge=1)] = 4
-    """At most every how many-th slot goes to a request because it is due."""
     affinity_requests: Annotated[float, Field(ge=0)] = 2.0
     """The turns of a conversation go to one backend as long as it runs at most this many requests more than another; 0
     turns that off."""
-    set_residence_seconds: Annotated[float, Field(ge=0)] = 30.0
-    """How long a model set stays loaded at least, except for P0."""
     load_seconds: Seconds = 330.0
     """Seconds for a model to be loaded."""
     own_parameters: bool = True
     """Set keep_alive, num_ctx and the other options of the runner of requests for models of a GpuBackend's model
     sets."""
-    connect_seconds: Seconds = 5.0
-    """Seconds to reach a backend."""
     first_byte_seconds: Seconds = 330.0
     """Seconds until a backend's first byte; loading a model counts."""
     whole_answer_seconds: Seconds = 3600.0
@@ -158,8 +140,6 @@ class Settings(Release):
     """Seconds of the longest silence within a stream."""
     cpu_first_byte_seconds: Seconds = 1800.0
     """Seconds of silence of a CPU backend before its first byte."""
-    cpu_between_chunks_seconds: Seconds = 600.0
-    """Seconds of silence of a CPU backend within an answer."""
     hold_seconds: Annotated[float, Field(ge=0)] = 900.0
     """Seconds of the longest hold of a GPU by a request of the knowledge base, the operator or a run, from the first
     byte of its answer on; 0: no bound."""
@@ -176,8 +156,6 @@ class Settings(Release):
     """Seconds for a client to send its request, for a body without progress."""
     client_bytes_per_second: Annotated[float, Field(gt=0)] = 16_384.0
     """Bytes a second that a request's body must come with after the first clientReadSeconds."""
-    client_idle_seconds: Seconds = 300.0
-    """A connection that says nothing for so many seconds is closed."""
     probe_interval_seconds: Seconds = 2.0
     """Seconds between two probes of a backend."""
     probe_timeout_seconds: Seconds = 2.0
@@ -201,8 +179,6 @@ class Settings(Release):
     sampled (these and requestLogRate of the others) or all."""
     request_log_rate: Annotated[float, Field(ge=0, le=1)] = 0.01
     """Share of the requests that went well which requestLog: sampled writes."""
-    usage_every_seconds: Seconds = 30.0
-    """Seconds between two times that the tokens that were used are stored."""
     tracing: bool = False
     """Send OpenTelemetry spans of inference requests, to the collector that the standard OTEL_ variables in extraEnv
     name."""
@@ -218,15 +194,4 @@ class Settings(Release):
             self.deadline_p2_seconds,
             self.deadline_auto_seconds,
             self.deadline_p3_seconds,
-        )
-
-    @property
-    def ageing(self) -> tuple[float, float, float, float, float]:
-        """Seconds until a request goes first, by level: P0, P1, P2, Auto, P3."""
-        return (
-            self.ageing_p0_seconds,
-            self.ageing_p1_seconds,
-            self.ageing_p2_seconds,
-            self.ageing_auto_seconds,
-            self.ageing_p3_seconds,
         )

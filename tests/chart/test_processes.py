@@ -124,11 +124,11 @@ def test_a_setting_becomes_a_variable_that_the_process_understands(
     chart: Chart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rendered = chart.render(
-        "--set-json", 'router.settings={"maxBodyBytes": 1000000000, "connectSeconds": 0.5, "logLevel": "debug"}'
+        "--set-json", 'router.settings={"maxBodyBytes": 1000000000, "progressSeconds": 0.5, "logLevel": "debug"}'
     )
     rendering.tell(rendered, "router", monkeypatch)
     read = settings_of("router")().model_dump()
-    assert (read["max_body_bytes"], read["connect_seconds"], read["log_level"]) == (10**9, 0.5, "debug")
+    assert (read["max_body_bytes"], read["progress_seconds"], read["log_level"]) == (10**9, 0.5, "debug")
     assert (read["host"], read["port"]) == ("", 11430)  # every address, of IPv6 and of IPv4
     limit = rendering.told(rendered, "router")["JERVIS_ROUTER_MEMORY_LIMIT_BYTES"]["valueFrom"]["resourceFieldRef"]
     assert limit == {"containerName": "router", "resource": "limits.memory"}
