@@ -93,8 +93,8 @@ class AdmissionLimits(BaseModel):
 
 
 class Release(BaseSettings):
-    """What the release itself sets: the chart fills these from its other values. Durations are in seconds unless the
-    name says otherwise."""
+    """What the release itself sets: the chart fills these from its other values, or leaves them to tests and to
+    processes outside a cluster. Durations are in seconds unless the name says otherwise."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True, use_attribute_docstrings=True)
 
@@ -256,6 +256,31 @@ class Release(BaseSettings):
     metrics_host: str = "0.0.0.0"  # noqa: S104  # a pod's probe and scrape endpoint
     metrics_port: Annotated[int, Field(ge=0, le=65535)] = 9090
 
+    # No values of the chart: tests set them in order to be fast.
+    handover_seconds: Annotated[float, Field(gt=0)] = 30
+    """Seconds that a pod of the warm pool may take to get the task of a run; then the run gets a pod of its own."""
+    archive_seconds: Annotated[float, Field(gt=0)] = 30
+    """Seconds between two sweeps over the finished tasks, which archive and delete."""
+    deletes_per_second: Annotated[float, Field(gt=0, le=1000)] = 10
+    """Deletions of finished tasks while that suffices; faster when more are due."""
+    outcome_seconds: Annotated[float, Field(gt=0)] = 30
+    """Seconds between two searches for finished runs that were not reported to the knowledge base."""
+    notice_seconds: Annotated[float, Field(gt=0)] = 15
+    """Seconds between two searches for events that webhooks receive."""
+    wait_reason_seconds: Annotated[float, Field(gt=0)] = 60
+    """A Background task that has waited for so many seconds, for a reason that has lasted as long, has it in its
+    condition Dispatched."""
+    stale_seconds: Annotated[float, Field(gt=0)] = 600
+    """A task without a live worker goes back after so many seconds."""
+    recheck_seconds: Annotated[float, Field(gt=0)] = 60
+    """Seconds between two looks at a waiting task."""
+    resync_seconds: Annotated[float, Field(gt=0)] = 30
+    """Seconds between two comparisons of what is known with a list of what there is."""
+    request_timeout: Annotated[float, Field(gt=0)] = 10
+    """Seconds for one request to the Kubernetes API."""
+    probe_seconds: Annotated[float, Field(gt=0)] = 15
+    """Seconds between two probes of a reachable GPU backend."""
+
 
 class Settings(Release):
     """What the chart offers as `operator.settings`, by the same names in camel case and with these texts."""
@@ -263,11 +288,7 @@ class Settings(Release):
     reserve_gpu: bool = True
     """Reserve a GPU with the router while a run has a slot that a person waits for, so that the model is loaded before
     the run asks; only where another backend is there for the others."""
-    handover_seconds: Annotated[float, Field(gt=0)] = 30
-    """Seconds that a pod of the warm pool may take to get the task of a run; then the run gets a pod of its own."""
 
-    archive_seconds: Annotated[float, Field(gt=0)] = 30
-    """Seconds between two sweeps over the finished tasks, which archive and delete."""
     finished_ttl_seconds: Annotated[int, Field(ge=0)] = 86_400
     """Seconds that a Done or Completed task stays an object after its end, unless its spec.ttlSecondsAfterFinished says
     otherwise; its history stays in MongoDB."""
@@ -279,8 +300,6 @@ class Settings(Release):
     finished_total: Annotated[int, Field(ge=0)] = 10_000
     """The same for all clients together: each keeps as many, and those with fewer keep all of theirs. Keep it well
     below admission.quota.pendingTasks."""
-    deletes_per_second: Annotated[float, Field(gt=0, le=1000)] = 10
-    """Deletions of finished tasks while that suffices; faster when more are due."""
     retention_days: Annotated[float, Field(gt=0)] = 30
     """Days that checkpoints, memory and results of runs stay in MongoDB once their task is archived and gone."""
     deleted_days: Annotated[float, Field(gt=0)] = 1
@@ -293,15 +312,9 @@ class Settings(Release):
     or an older release wrote, removes none of them and reports. Set 100 for a while to confirm."""
     outcomes: bool = True
     """Report the outcomes of finished runs to the knowledge base; its table decides what it stores."""
-    outcome_seconds: Annotated[float, Field(gt=0)] = 30
-    """Seconds between two searches for finished runs that were not reported to the knowledge base."""
-    outcome_days: Annotated[float, Field(gt=0)] = 7
-    """A run whose task was archived longer ago, in days, is not reported any more."""
 
     notices: bool = True
     """Call the webhooks that hard rules name (enforce: notify)."""
-    notice_seconds: Annotated[float, Field(gt=0)] = 15
-    """Seconds between two searches for events that webhooks receive."""
     notice_networks: Names = ()
     """Networks (CIDR) whose webhooks may be called beside public addresses. Open networkPolicy.operatorEgress for
     them."""
@@ -336,19 +349,10 @@ class Settings(Release):
     background_age_seconds: Annotated[float, Field(ge=0)] = 3600
     """A Background task that has waited for more seconds is taken before its place, within a bounded share; 0:
     never."""
-    wait_reason_seconds: Annotated[float, Field(gt=0)] = 60
-    """A Background task that has waited for so many seconds, for a reason that has lasted as long, has it in its
-    condition Dispatched."""
     qualify_at_once: Annotated[int, Field(ge=1, le=1000)] = 10
     """Qualifications at the same time."""
-    stale_seconds: Annotated[float, Field(gt=0)] = 600
-    """A task without a live worker goes back after so many seconds."""
-    recheck_seconds: Annotated[float, Field(gt=0)] = 60
-    """Seconds between two looks at a waiting task."""
     unserved_days: Annotated[float, Field(ge=1, le=3650)] = 30
     """Days that the cursor and the items of a Connection stay in MongoDB that no release serves any more."""
-    resync_seconds: Annotated[float, Field(gt=0)] = 30
-    """Seconds between two comparisons of what is known with a list of what there is."""
     backend_gone_seconds: Annotated[float, Field(ge=0, le=86_400)] = 60
     """Seconds that a backend with booked runs may be deleted or not Ready, also by the router's word, before they move;
     three times as long where the router does not answer. As long none of its slots is free, and no user's task goes
@@ -361,17 +365,7 @@ class Settings(Release):
     """Users' runs at the same time while no GPU backend is Ready: the router may answer from a CPU."""
     workers: Annotated[int, Field(ge=1, le=256)] = 16
     """Tasks reconciled at the same time."""
-    queue_capacity: Annotated[int, Field(ge=1)] = 100_000
-    """Tasks that the queue holds."""
 
-    request_timeout: Annotated[float, Field(gt=0)] = 10
-    """Seconds for one request to the Kubernetes API."""
-    kb_timeout: Annotated[float, Field(gt=0)] = 900
-    """Seconds for one call to the knowledge base that runs no model. One that does is given up by its priority, after
-    the time for which the router lets that wait (`crds.priority.SILENCE`), or it would join the router's queue again at
-    its end."""
-    probe_seconds: Annotated[float, Field(gt=0)] = 15
-    """Seconds between two probes of a reachable GPU backend."""
     lease_seconds: Annotated[float, Field(ge=lease.SHORTEST_DURATION)] = 8
     """Seconds that the Lease lasts without renewal; at least the margin (2 s), two renewals (1.5 s each) and a second
     for one without an answer."""
@@ -526,7 +520,7 @@ class Settings(Release):
 
     def outcome_pace(self) -> reporter.Pace:
         """When outcomes are reported to the knowledge base."""
-        return reporter.Pace(every=self.outcome_seconds, window=timedelta(days=self.outcome_days))
+        return reporter.Pace(every=self.outcome_seconds)
 
     def notice_pace(self) -> notifier.Pace:
         """When events are reported to webhooks."""

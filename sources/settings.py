@@ -69,8 +69,6 @@ class Settings(Release):
     """Connections that a pod works on at once."""
     idle_connections: Annotated[int, Field(ge=0, le=1000)] = 50
     """Mailboxes that a pod waits at for news by IMAP's IDLE; 0: all are asked at their interval alone."""
-    claim_seconds: Annotated[float, Field(ge=3)] = 60
-    """Seconds after which the Connections of a pod that ended without a word are polled by another."""
     sweep_seconds: Annotated[float, Field(ge=1)] = 3600
     """Seconds between two looks for items that left their source."""
     plaintext: bool = False
@@ -85,18 +83,6 @@ class Settings(Release):
     """Seconds that one transfer from a Git server may last."""
     push_bundle_bytes: Annotated[int, Field(ge=1024, le=256 << 20)] = 32 << 20
     """Bytes of the commits that a run pushes at once."""
-    git_reads: Annotated[int, Field(ge=1, le=256)] = 4
-    """Requests of runs for repositories that a pod answers at once."""
-    git_read_seconds: Annotated[float, Field(gt=0)] = 600
-    """Seconds that one such answer may last."""
-    request_timeout: Annotated[float, Field(gt=0)] = 10
-    """Seconds for a call of the Kubernetes API."""
-    kb_timeout: Annotated[float, Field(gt=0)] = 60
-    """Seconds for a call of the knowledge base."""
-    api_max_body_bytes: Annotated[int, Field(ge=1024, le=64 << 20)] = 4 << 20
-    """A larger body of a request to the API is refused."""
-    api_body_seconds: Annotated[float, Field(gt=0)] = 30
-    """Seconds in which the body of a request has to arrive."""
     effect_seconds: Annotated[float, Field(ge=1, le=600)] = 90
     """Seconds for one effect of a run on a Connection; another pod takes it over after twice that time."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"

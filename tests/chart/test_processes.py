@@ -24,7 +24,13 @@ from tests.controllers import build
 PROCESSES = {
     "operator": (
         "controllers.settings", "JERVIS_OPERATOR_", ("operator",),
-        {"kubeconfig", "metrics_host", "history_host", "probe_loopback"},
+        {
+            "kubeconfig", "metrics_host", "history_host", "probe_loopback",
+            # Tests set these in order to be fast.
+            "archive_seconds", "deletes_per_second", "handover_seconds", "notice_seconds", "outcome_seconds",
+            "probe_seconds", "recheck_seconds", "request_timeout", "resync_seconds", "stale_seconds",
+            "wait_reason_seconds",
+        },
     ),
     "router": (
         "router.settings", "JERVIS_ROUTER_", ("router",),
