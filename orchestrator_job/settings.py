@@ -116,12 +116,8 @@ class Settings(BaseSettings):
     that it can still report; time while preempted does not count."""
     drain_grace_seconds: _Seconds = 10
     """From SIGTERM to cancelling the node in flight; must fit into the pod's terminationGracePeriodSeconds."""
-    delegation_grace_seconds: _Seconds = 0.5
-    """The same for a run that delegates, where it is shorter: a call of a minute in one of many branches would hold the
-    slot for all of them, and what is lost is the calls in flight, one in each branch."""
     unavailable_seconds: Annotated[float, Field(ge=0)] = 120
     """How long one call is retried while its service is unavailable, before the run ends and the operator retries."""
-    max_evidence: Annotated[int, Field(ge=1, le=100)] = 10
     context_chars: Annotated[int, Field(ge=1000)] = 24_000
     """Upper bound of document and evidence text in one prompt; see `evidence_chars`."""
     num_ctx: Annotated[int, Field(ge=1024)] | None = None

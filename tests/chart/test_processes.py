@@ -43,7 +43,10 @@ PROCESSES = {
     ),
     "ollama-gpu": (
         "tests.fakes.ollama.settings", "FAKE_OLLAMA_", ("simulator", "gpu"),
-        {"script", "faults", "ready_file", "default_window_counts"},
+        {
+            "script", "faults", "ready_file", "default_window_counts", "drain_seconds", "embedding_threads",
+            "keep_alive", "max_queue", "num_ctx", "unload_seconds",
+        },
     ),
 }  # fmt: skip
 EVERYTHING = (
