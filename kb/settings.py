@@ -132,6 +132,14 @@ class Release(BaseSettings):
     vision_num_ctx: int | None = Field(default=None, ge=512)
     """Of this model and of `vision_models`; not set: the backend's."""
 
+    # No values of the chart: tests set them in order to be fast.
+    erasure_interval: float = Field(default=5.0, gt=0)
+    """Seconds between looks for scopes that are to be erased."""
+    recovery_interval: float = Field(default=30.0, gt=0)
+    """Seconds between looks for unfinished ingests."""
+    recovery_patience: float = Field(default=120.0, ge=0)
+    """Seconds until an unfinished ingest is taken up."""
+
 
 class Settings(Release):
     """What the chart offers as `kb.settings`, by the same names in camel case and with these texts."""
@@ -325,17 +333,11 @@ class Settings(Release):
     hops: int = Field(default=2, ge=0, le=3)
     """Hops of the expansion of a search along the graph."""
 
-    erasure_interval: float = Field(default=5.0, gt=0)
-    """Seconds between looks for scopes that are to be erased."""
     reconcile_interval: float = Field(default=3600.0, gt=0)
     """Seconds between comparisons, with repair, of what was changed in graph and vectors."""
     full_reconcile_interval: float = Field(default=604_800.0, gt=0)
     """Seconds between comparisons of everything in graph and vectors. With no more than reconcileInterval, everything
     is compared each time."""
-    recovery_interval: float = Field(default=30.0, gt=0)
-    """Seconds between looks for unfinished ingests."""
-    recovery_patience: float = Field(default=120.0, ge=0)
-    """Seconds until an unfinished ingest is taken up."""
     shutdown_seconds: float = Field(default=20.0, ge=0)
     """Seconds that running requests may go on after SIGTERM."""
 

@@ -85,13 +85,37 @@ class Release(BaseSettings):
     usage_config_map: str = ""
     """A ConfigMap that exists, where usage is kept; empty keeps it in memory alone."""
 
+    # No values of the chart: tests set them in order to be fast.
+    secrets_every_seconds: Seconds = 60.0
+    """Seconds after which tokens of backends are read again."""
+    client_stall_seconds: Seconds = 60.0
+    """A client that takes nothing for so many seconds is cut off."""
+    client_bytes_per_second: Annotated[float, Field(gt=0)] = 16_384.0
+    """Bytes a second that a request's body must come with after the first clientReadSeconds."""
+    probe_interval_seconds: Seconds = 2.0
+    """Seconds between two probes of a backend."""
+    probe_timeout_seconds: Seconds = 2.0
+    """Seconds for its answer to a probe."""
+    circuit_pause_seconds: Seconds = 5.0
+    """Seconds of pause until one probe may try again."""
+
+    # Nor these: callers of this repository wait as long (`crds.priority.SILENCE`).
+    deadline_p0_seconds: Seconds = 600.0
+    """A request of P0 that waited for so many seconds is refused with 408."""
+    deadline_p1_seconds: Seconds = 900.0
+    """A request of P1 that waited for so many seconds is refused with 408."""
+    deadline_p2_seconds: Seconds = 1800.0
+    """A request of P2 that waited for so many seconds is refused with 408."""
+    deadline_auto_seconds: Seconds = 1800.0
+    """A request without a priority that waited for so many seconds is refused with 408."""
+    deadline_p3_seconds: Seconds = 3600.0
+    """A request of P3 that waited for so many seconds is refused with 408."""
+
 
 class Settings(Release):
     """What the chart offers as `router.settings`, by the same names in camel case and with these texts. Read once, in
     `__main__`."""
 
-    secrets_every_seconds: Seconds = 60.0
-    """Seconds after which tokens of backends are read again."""
     max_body_bytes: Annotated[int, Field(ge=1024)] = 64 << 20
     """Bytes of the largest request body."""
     max_buffered_bytes: Annotated[int, Field(ge=1024)] | None = None
@@ -112,16 +136,6 @@ class Settings(Release):
     """Requests that may wait; more are refused with 429."""
     max_waiting_per_client: Annotated[int, Field(ge=1)] = 10_000
     """Requests of one client that may wait."""
-    deadline_p0_seconds: Seconds = 600.0
-    """A request of P0 that waited for so many seconds is refused with 408."""
-    deadline_p1_seconds: Seconds = 900.0
-    """A request of P1 that waited for so many seconds is refused with 408."""
-    deadline_p2_seconds: Seconds = 1800.0
-    """A request of P2 that waited for so many seconds is refused with 408."""
-    deadline_auto_seconds: Seconds = 1800.0
-    """A request without a priority that waited for so many seconds is refused with 408."""
-    deadline_p3_seconds: Seconds = 3600.0
-    """A request of P3 that waited for so many seconds is refused with 408."""
     affinity_requests: Annotated[float, Field(ge=0)] = 2.0
     """The turns of a conversation go to one backend as long as it runs at most this many requests more than another; 0
     turns that off."""
@@ -150,20 +164,10 @@ class Settings(Release):
     true."""
     progress_for_all: bool = False
     """Streams of /v1 get signs of life without asking."""
-    client_stall_seconds: Seconds = 60.0
-    """A client that takes nothing for so many seconds is cut off."""
     client_read_seconds: Seconds = 30.0
     """Seconds for a client to send its request, for a body without progress."""
-    client_bytes_per_second: Annotated[float, Field(gt=0)] = 16_384.0
-    """Bytes a second that a request's body must come with after the first clientReadSeconds."""
-    probe_interval_seconds: Seconds = 2.0
-    """Seconds between two probes of a backend."""
-    probe_timeout_seconds: Seconds = 2.0
-    """Seconds for its answer to a probe."""
     circuit_failures: Annotated[int, Field(ge=1)] = 5
     """Failures in a row that open the circuit of a backend, or of one model on it."""
-    circuit_pause_seconds: Seconds = 5.0
-    """Seconds of pause until one probe may try again."""
     quarantine_seconds: Annotated[float, Field(ge=0)] = 3600.0
     """Seconds for which a request that ended the runner of its model twice, alone there, is refused with 422; 0:
     never."""

@@ -34,9 +34,21 @@ PROCESSES = {
     ),
     "router": (
         "router.settings", "JERVIS_ROUTER_", ("router",),
-        {"kubeconfig", "gpu_backends", "secrets_dir", "host", "backend_loopback"},
+        {
+            "kubeconfig", "gpu_backends", "secrets_dir", "host", "backend_loopback",
+            # Tests set these in order to be fast.
+            "circuit_pause_seconds", "client_bytes_per_second", "client_stall_seconds", "probe_interval_seconds",
+            "probe_timeout_seconds", "secrets_every_seconds",
+            # Callers wait as long.
+            "deadline_auto_seconds", "deadline_p0_seconds", "deadline_p1_seconds", "deadline_p2_seconds",
+            "deadline_p3_seconds",
+        },
     ),
-    "kb": ("kb.settings", "JERVIS_KB_", ("kb",), set[str]()),
+    "kb": (
+        "kb.settings", "JERVIS_KB_", ("kb",),
+        # Tests set these in order to be fast.
+        {"erasure_interval", "recovery_interval", "recovery_patience"},
+    ),
     "sources": (
         "sources.settings", "JERVIS_SOURCES_", ("sources",),
         {"kubeconfig", "metrics_host", "api_host", "loopback"},
