@@ -38,6 +38,11 @@ Shape = dict[str, Any]
 """An object of the Kubernetes API, which judges it when a run is created."""
 ClientId = Annotated[str, Field(pattern=scope.IDENTIFIER, max_length=63)]
 PREFIX = "JERVIS_OPERATOR_"
+# Defaults stand beside what they bound.
+_DAY = timedelta(days=1)
+_LIMITS = observed.Limits()
+_TERMS = sweep.Terms()
+_PERIODS = retention.Periods()
 
 
 class Invalid(errors.Permanent):
@@ -230,7 +235,7 @@ class Release(BaseSettings):
     """Pods that have started and wait for a run; 0: none."""
     handover_url: str = "http://jervis-operator:9091"
     """Where those pods ask this operator for their task: the address of `history_port`."""
-    job_ttl_seconds: Annotated[int, Field(ge=0)] = 600
+    job_ttl_seconds: Annotated[int, Field(ge=0)] = _LIMITS.job_ttl_seconds
     """How long a Job stays after its result is recorded."""
     job_grace_seconds: Annotated[int, Field(ge=30)] = 60
     notice_mail_user: str = ""
@@ -245,7 +250,7 @@ class Release(BaseSettings):
     """A sources process polls Connections (`sources`); else they are checked only."""
     approval_expire_after: Annotated[str, Field(pattern=r"^(0s|[1-9][0-9]{0,6}[smh])$")] = approvals.NEVER
     """Time after which a request without a decision expires, for example 24h; 0s: none does."""
-    approval_default: approvals.Default = approvals.Default.REJECT
+    approval_default: approvals.Default = _LIMITS.approval_default
     """What happens then: Reject (the run goes on without the effect) or GiveUp (the task ends in Error)."""
     probe_loopback: bool = False
     """A GPU backend may be at a loopback address: for an operator outside of a cluster."""
@@ -259,20 +264,20 @@ class Release(BaseSettings):
     # No values of the chart: tests set them in order to be fast.
     handover_seconds: Annotated[float, Field(gt=0)] = 30
     """Seconds that a pod of the warm pool may take to get the task of a run; then the run gets a pod of its own."""
-    archive_seconds: Annotated[float, Field(gt=0)] = 30
+    archive_seconds: Annotated[float, Field(gt=0)] = archivist.Pace().every
     """Seconds between two sweeps over the finished tasks, which archive and delete."""
-    deletes_per_second: Annotated[float, Field(gt=0, le=1000)] = 10
+    deletes_per_second: Annotated[float, Field(gt=0, le=1000)] = archivist.Pace().deletes_per_second
     """Deletions of finished tasks while that suffices; faster when more are due."""
-    outcome_seconds: Annotated[float, Field(gt=0)] = 30
+    outcome_seconds: Annotated[float, Field(gt=0)] = reporter.Pace().every
     """Seconds between two searches for finished runs that were not reported to the knowledge base."""
-    notice_seconds: Annotated[float, Field(gt=0)] = 15
+    notice_seconds: Annotated[float, Field(gt=0)] = notifier.Pace().every
     """Seconds between two searches for events that webhooks receive."""
     wait_reason_seconds: Annotated[float, Field(gt=0)] = 60
     """A Background task that has waited for so many seconds, for a reason that has lasted as long, has it in its
     condition Dispatched."""
-    stale_seconds: Annotated[float, Field(gt=0)] = 600
+    stale_seconds: Annotated[float, Field(gt=0)] = _LIMITS.stale_after.total_seconds()
     """A task without a live worker goes back after so many seconds."""
-    recheck_seconds: Annotated[float, Field(gt=0)] = 60
+    recheck_seconds: Annotated[float, Field(gt=0)] = _LIMITS.recheck.total_seconds()
     """Seconds between two looks at a waiting task."""
     resync_seconds: Annotated[float, Field(gt=0)] = 30
     """Seconds between two comparisons of what is known with a list of what there is."""
@@ -289,25 +294,25 @@ class Settings(Release):
     """Reserve a GPU with the router while a run has a slot that a person waits for, so that the model is loaded before
     the run asks; only where another backend is there for the others."""
 
-    finished_ttl_seconds: Annotated[int, Field(ge=0)] = 86_400
+    finished_ttl_seconds: Annotated[int, Field(ge=0)] = int(_TERMS.success.total_seconds())
     """Seconds that a Done or Completed task stays an object after its end, unless its spec.ttlSecondsAfterFinished says
     otherwise; its history stays in MongoDB."""
-    failed_ttl_seconds: Annotated[int, Field(ge=0)] = 604_800
+    failed_ttl_seconds: Annotated[int, Field(ge=0)] = int(_TERMS.failure.total_seconds())
     """The same for a task that ended in Error."""
-    finished_per_client: Annotated[int, Field(ge=0)] = 1000
+    finished_per_client: Annotated[int, Field(ge=0)] = _TERMS.per_client
     """Finished objects of one client in one namespace that may stay; beyond that the oldest archived ones go before
     their time."""
-    finished_total: Annotated[int, Field(ge=0)] = 10_000
+    finished_total: Annotated[int, Field(ge=0)] = _TERMS.total
     """The same for all clients together: each keeps as many, and those with fewer keep all of theirs. Keep it well
     below admission.quota.pendingTasks."""
-    retention_days: Annotated[float, Field(gt=0)] = 30
+    retention_days: Annotated[float, Field(gt=0)] = _PERIODS.leftovers / _DAY
     """Days that checkpoints, memory and results of runs stay in MongoDB once their task is archived and gone."""
-    deleted_days: Annotated[float, Field(gt=0)] = 1
+    deleted_days: Annotated[float, Field(gt=0)] = _PERIODS.abandoned / _DAY
     """Days that what is kept in MongoDB of a task stays that was deleted before it was archived, from the last write of
     its memory."""
-    archive_days: Annotated[float, Field(gt=0)] = 365
+    archive_days: Annotated[float, Field(gt=0)] = _PERIODS.history / _DAY
     """Days that the history knows a finished task; at least retentionDays."""
-    removal_percent: Annotated[float, Field(gt=0, le=100)] = 20
+    removal_percent: Annotated[float, Field(gt=0, le=100)] = 100 * _PERIODS.share
     """A sweep that would remove more percent of the history, or of the memories of deleted tasks that another operator
     or an older release wrote, removes none of them and reports. Set 100 for a while to confirm."""
     outcomes: bool = True
@@ -334,22 +339,22 @@ class Settings(Release):
 
     team: Annotated[Team, NoDecode] = ()
     """Names and mail addresses that count as "we" when a text assigns work to a person or team."""
-    schedule_lead_days: Annotated[float, Field(ge=0, le=3650)] = 2
+    schedule_lead_days: Annotated[float, Field(ge=0, le=3650)] = own.Terms().lead / _DAY
     """A deadline further away than this is scheduled, for that many days before it."""
     clients: Annotated[dict[ClientId, Client], NoDecode] = Field(default_factory=dict)
     """What single clients have of their own instead of team and scheduleLeadDays, by clientId."""
-    advance_seconds: Annotated[float, Field(ge=0, le=86_400)] = 600
+    advance_seconds: Annotated[float, Field(ge=0, le=86_400)] = _LIMITS.advance.total_seconds()
     """Seconds before `schedule.at` (and a recurring task's next run) at which qualification begins; 0: not before its
     time."""
-    catch_up_seconds: Annotated[float, Field(ge=0)] = 86_400
+    catch_up_seconds: Annotated[float, Field(ge=0)] = _LIMITS.catch_up.total_seconds()
     """Seconds within which a missed run of a recurring task is made up for, once; later it is skipped with an Event."""
-    idle_seconds: Annotated[float, Field(ge=0)] = 30
+    idle_seconds: Annotated[float, Field(ge=0)] = _LIMITS.idle_threshold.total_seconds()
     """Background runs start only after this many seconds without a user's request; with several Ready GPUs that holds
     for the GPUs that serve users. 0: whenever a slot is free."""
-    background_age_seconds: Annotated[float, Field(ge=0)] = 3600
+    background_age_seconds: Annotated[float, Field(ge=0)] = _LIMITS.background_age.total_seconds()
     """A Background task that has waited for more seconds is taken before its place, within a bounded share; 0:
     never."""
-    qualify_at_once: Annotated[int, Field(ge=1, le=1000)] = 10
+    qualify_at_once: Annotated[int, Field(ge=1, le=1000)] = _LIMITS.qualifying_at_once
     """Qualifications at the same time."""
     unserved_days: Annotated[float, Field(ge=1, le=3650)] = 30
     """Days that the cursor and the items of a Connection stay in MongoDB that no release serves any more."""
@@ -357,11 +362,11 @@ class Settings(Release):
     """Seconds that a backend with booked runs may be deleted or not Ready, also by the router's word, before they move;
     three times as long where the router does not answer. As long none of its slots is free, and no user's task goes
     without a slot instead."""
-    max_lost_runs: Annotated[int, Field(ge=1)] = 5
+    max_lost_runs: Annotated[int, Field(ge=1)] = _LIMITS.max_lost_runs
     """Runs that may vanish before a person is asked."""
-    max_preemptions: Annotated[int, Field(ge=0)] = 3
+    max_preemptions: Annotated[int, Field(ge=0)] = _LIMITS.max_preemptions
     """How often a Background run may have to give its GPU slot to a user's task; 0: never."""
-    runs_without_gpu: Annotated[int, Field(ge=0)] = 2
+    runs_without_gpu: Annotated[int, Field(ge=0)] = _LIMITS.runs_without_gpu
     """Users' runs at the same time while no GPU backend is Ready: the router may answer from a CPU."""
     workers: Annotated[int, Field(ge=1, le=256)] = 16
     """Tasks reconciled at the same time."""

@@ -20,6 +20,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from contracts import browsers
 from crds import modelnames, tools
 from crds.values import STORED_BYTES
+from kb.code import budget
 from kb.vectors import window
 
 HostPattern = Annotated[str, Field(pattern=browsers.NAME)]
@@ -260,11 +261,11 @@ class Settings(Release):
     """Characters from which a page of a PDF is read by its text alone."""
     inside_images: int = Field(default=10, ge=0, le=50)
     """Images that stand in one mail or page itself and are shown to models.vision; 0 shows none."""
-    code_files: int = Field(default=5_000, ge=0, le=20_000)
+    code_files: int = Field(default=budget.DEFAULT.files, ge=0, le=20_000)
     """Source files of a branch that are read, the first ones by path; 0 reads no code."""
-    code_file_bytes: int = Field(default=1_000_000, ge=1, le=1_000_000)
+    code_file_bytes: int = Field(default=budget.DEFAULT.file_bytes, ge=1, le=1_000_000)
     """Bytes of the largest source file that is read."""
-    code_total_bytes: int = Field(default=100_000_000, ge=1)
+    code_total_bytes: int = Field(default=budget.DEFAULT.total_bytes, ge=1)
     """Bytes of all source files of a branch together that are read."""
     code_seconds: float = Field(default=60.0, gt=0, le=3600)
     """Seconds that parsing the contents of one request may take."""

@@ -12,10 +12,17 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from contracts import browsers
 from crds import modelroles, priority
+from router import health
 from router.aliases import Aliases
 from router.observer import Wanted
+from router.proxy import admission, connections, stall
+from router.queue import QueueBounds
 
 Seconds = Annotated[float, Field(gt=0)]
+# Defaults stand beside what they bound.
+_QUEUE = QueueBounds()
+_SILENCE = stall.Limits()
+_CLIENT = connections.ConnectionBounds()
 
 
 def _ceiling(word: object) -> priority.Priority:
@@ -88,27 +95,27 @@ class Release(BaseSettings):
     # No values of the chart: tests set them in order to be fast.
     secrets_every_seconds: Seconds = 60.0
     """Seconds after which tokens of backends are read again."""
-    client_stall_seconds: Seconds = 60.0
+    client_stall_seconds: Seconds = _SILENCE.write
     """A client that takes nothing for so many seconds is cut off."""
-    client_bytes_per_second: Annotated[float, Field(gt=0)] = 16_384.0
+    client_bytes_per_second: Annotated[float, Field(gt=0)] = _CLIENT.rate
     """Bytes a second that a request's body must come with after the first clientReadSeconds."""
-    probe_interval_seconds: Seconds = 2.0
+    probe_interval_seconds: Seconds = health.Rounds().interval
     """Seconds between two probes of a backend."""
-    probe_timeout_seconds: Seconds = 2.0
+    probe_timeout_seconds: Seconds = health.Rounds().timeout
     """Seconds for its answer to a probe."""
     circuit_pause_seconds: Seconds = 5.0
     """Seconds of pause until one probe may try again."""
 
     # Nor these: callers of this repository wait as long (`crds.priority.SILENCE`).
-    deadline_p0_seconds: Seconds = 600.0
+    deadline_p0_seconds: Seconds = _QUEUE.deadlines[0]
     """A request of P0 that waited for so many seconds is refused with 408."""
-    deadline_p1_seconds: Seconds = 900.0
+    deadline_p1_seconds: Seconds = _QUEUE.deadlines[1]
     """A request of P1 that waited for so many seconds is refused with 408."""
-    deadline_p2_seconds: Seconds = 1800.0
+    deadline_p2_seconds: Seconds = _QUEUE.deadlines[2]
     """A request of P2 that waited for so many seconds is refused with 408."""
-    deadline_auto_seconds: Seconds = 1800.0
+    deadline_auto_seconds: Seconds = _QUEUE.deadlines[3]
     """A request without a priority that waited for so many seconds is refused with 408."""
-    deadline_p3_seconds: Seconds = 3600.0
+    deadline_p3_seconds: Seconds = _QUEUE.deadlines[4]
     """A request of P3 that waited for so many seconds is refused with 408."""
 
 
@@ -116,7 +123,7 @@ class Settings(Release):
     """What the chart offers as `router.settings`, by the same names in camel case and with these texts. Read once, in
     `__main__`."""
 
-    max_body_bytes: Annotated[int, Field(ge=1024)] = 64 << 20
+    max_body_bytes: Annotated[int, Field(ge=1024)] = admission.BodyBounds().body
     """Bytes of the largest request body."""
     max_buffered_bytes: Annotated[int, Field(ge=1024)] | None = None
     """Bytes of bodies kept at once for requests that wait; without it half of what resources.limits.memory leaves."""
@@ -132,9 +139,9 @@ class Settings(Release):
     """Further paths below /api/ and /v1/ that any client may call; without it they need an administrator's token."""
     anonymous_ceiling: Ceiling | None = None
     """The most urgent priority of callers without a token; below P0 they reserve no GPU either."""
-    max_waiting: Annotated[int, Field(ge=1)] = 20_000
+    max_waiting: Annotated[int, Field(ge=1)] = _QUEUE.count
     """Requests that may wait; more are refused with 429."""
-    max_waiting_per_client: Annotated[int, Field(ge=1)] = 10_000
+    max_waiting_per_client: Annotated[int, Field(ge=1)] = _QUEUE.per_client
     """Requests of one client that may wait."""
     affinity_requests: Annotated[float, Field(ge=0)] = 2.0
     """The turns of a conversation go to one backend as long as it runs at most this many requests more than another; 0
@@ -144,15 +151,15 @@ class Settings(Release):
     own_parameters: bool = True
     """Set keep_alive, num_ctx and the other options of the runner of requests for models of a GpuBackend's model
     sets."""
-    first_byte_seconds: Seconds = 330.0
+    first_byte_seconds: Seconds = _SILENCE.first
     """Seconds until a backend's first byte; loading a model counts."""
-    whole_answer_seconds: Seconds = 3600.0
+    whole_answer_seconds: Seconds = _SILENCE.whole
     """Seconds for an answer that is not streamed."""
-    embedding_seconds: Seconds = 600.0
+    embedding_seconds: Seconds = _SILENCE.embedding
     """Seconds for the vectors of one request."""
-    between_chunks_seconds: Seconds = 120.0
+    between_chunks_seconds: Seconds = _SILENCE.between
     """Seconds of the longest silence within a stream."""
-    cpu_first_byte_seconds: Seconds = 1800.0
+    cpu_first_byte_seconds: Seconds = _SILENCE.cpu_first
     """Seconds of silence of a CPU backend before its first byte."""
     hold_seconds: Annotated[float, Field(ge=0)] = 900.0
     """Seconds of the longest hold of a GPU by a request of the knowledge base, the operator or a run, from the first
@@ -164,7 +171,7 @@ class Settings(Release):
     true."""
     progress_for_all: bool = False
     """Streams of /v1 get signs of life without asking."""
-    client_read_seconds: Seconds = 30.0
+    client_read_seconds: Seconds = _CLIENT.reading
     """Seconds for a client to send its request, for a body without progress."""
     circuit_failures: Annotated[int, Field(ge=1)] = 5
     """Failures in a row that open the circuit of a backend, or of one model on it."""

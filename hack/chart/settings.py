@@ -52,7 +52,12 @@ class Block:
     def default(self, value: str) -> Any:
         """What the process takes when the chart gives it nothing; None: nothing, or no such value."""
         field = self.fields().get(value)
-        return self.settings.model_fields[field].get_default(call_default_factory=True) if field else None
+        return _plain(self.settings.model_fields[field].get_default(call_default_factory=True)) if field else None
+
+
+def _plain(value: Any) -> Any:
+    """30 in place of 30.0: a value of the chart may be written without a point."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _own(settings: type[BaseModel]) -> Callable[[str], bool]:
@@ -145,6 +150,8 @@ def _flat(node: Json, definitions: Mapping[str, Json]) -> Json:
         del flat["additionalProperties"]
     if flat.get("default", ...) is None:
         del flat["default"]
+    elif "default" in flat:
+        flat["default"] = _plain(flat["default"])
     return flat
 
 

@@ -311,7 +311,9 @@ def test_a_setting_has_one_text_and_one_default() -> None:
         "minimum": 1,
     }
     operator = schema["properties"]["operator"]["properties"]["settings"]["properties"]
-    assert "default" not in operator["idleSeconds"], "values.yaml has it"
+    assert operator["idleSeconds"]["default"] == 30
+    tools = schema["properties"]["job"]["properties"]["tools"]["properties"]
+    assert "default" not in tools["cloneBytes"], "values.yaml has it"
 
 
 def test_every_value_has_its_default_in_the_readme() -> None:
