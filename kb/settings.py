@@ -181,8 +181,6 @@ class Settings(Release):
     """Copies of each shard; of collections that are there it is changed when their client is written."""
     arango_write_concern: int | None = Field(default=None, ge=1, le=10)
     """Copies that a write waits for, at most arangoReplication; it is changed as that is."""
-    arango_pool: int = Field(default=16, ge=1, le=256)
-    """Requests of one process at once."""
     qualify_tools: bool = False
     """The judging model answers about issues by calls of tools instead of one structured answer. It has to be a model
     that calls tools; an issue costs as many calls and 1.6 times the tokens, and fields of it that only a model can read

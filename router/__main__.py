@@ -95,7 +95,6 @@ async def _serve(settings: Settings, parts: wiring.Wiring, signals: lifetime.Sig
             signals,
             host=settings.host,
             port=settings.port,
-            drain_delay=settings.drain_delay_seconds,
             drain=settings.drain_seconds,
             leave=candidate.leave if candidate is not None else None,
             started=lambda host, port: _log.info(

@@ -180,8 +180,6 @@ class Settings(Release):
     never."""
     restart_grace_seconds: Annotated[float, Field(ge=0)] = 30.0
     """Seconds that requests wait for a backend that went away, before they are refused."""
-    drain_delay_seconds: Annotated[float, Field(ge=0)] = 0.0
-    """Seconds between SIGTERM and the refusal of new connections."""
     drain_seconds: Annotated[float, Field(ge=0)] = 600.0
     """Seconds that running streams may go on after SIGTERM; the chart gives ten less than
     terminationGracePeriodSeconds."""

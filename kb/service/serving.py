@@ -464,7 +464,6 @@ def _graph(config: settings.Settings, migrated: Callable[[int, int], None]) -> g
             config.arango_username,
             password,
             cluster=cluster,
-            pool=config.arango_pool,
             seconds=config.read_seconds,
         )
     return graph_sqlite.Store(config.data_dir / "graph.sqlite", seconds=config.read_seconds, migrated=migrated)
