@@ -106,17 +106,9 @@ class Release(BaseSettings):
     circuit_pause_seconds: Seconds = 5.0
     """Seconds of pause until one probe may try again."""
 
-    # Nor these: callers of this repository wait as long (`crds.priority.SILENCE`).
-    deadline_p0_seconds: Seconds = _QUEUE.deadlines[0]
-    """A request of P0 that waited for so many seconds is refused with 408."""
-    deadline_p1_seconds: Seconds = _QUEUE.deadlines[1]
-    """A request of P1 that waited for so many seconds is refused with 408."""
-    deadline_p2_seconds: Seconds = _QUEUE.deadlines[2]
-    """A request of P2 that waited for so many seconds is refused with 408."""
-    deadline_auto_seconds: Seconds = _QUEUE.deadlines[3]
-    """A request without a priority that waited for so many seconds is refused with 408."""
-    deadline_p3_seconds: Seconds = _QUEUE.deadlines[4]
-    """A request of P3 that waited for so many seconds is refused with 408."""
+    # Nor this: callers of this repository wait as long (`crds.priority.SILENCE`).
+    deadlines: tuple[Seconds, Seconds, Seconds, Seconds, Seconds] = _QUEUE.deadlines
+    """Seconds after which a request that waits is refused with 408, by level: P0, P1, P2, Auto, P3."""
 
 
 class Settings(Release):
@@ -193,14 +185,3 @@ class Settings(Release):
     name."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least important line that is logged."""
-
-    @property
-    def deadlines(self) -> tuple[float, float, float, float, float]:
-        """Seconds in the queue by level: P0, P1, P2, Auto, P3."""
-        return (
-            self.deadline_p0_seconds,
-            self.deadline_p1_seconds,
-            self.deadline_p2_seconds,
-            self.deadline_auto_seconds,
-            self.deadline_p3_seconds,
-        )

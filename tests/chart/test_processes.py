@@ -40,8 +40,7 @@ PROCESSES = {
             "circuit_pause_seconds", "client_bytes_per_second", "client_stall_seconds", "probe_interval_seconds",
             "probe_timeout_seconds", "secrets_every_seconds",
             # Callers wait as long.
-            "deadline_auto_seconds", "deadline_p0_seconds", "deadline_p1_seconds", "deadline_p2_seconds",
-            "deadline_p3_seconds",
+            "deadlines",
         },
     ),
     "kb": (
