@@ -23,6 +23,11 @@ _LOCAL = (
 )  # fmt: skip
 _REMEMBERED = 256
 
+NAME = r"^(\*|(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?)$"
+"""A pattern of a name that a service may be called by: `*.example.com` for all below one, `*` for any."""
+ORIGIN = r"^[a-z][a-z0-9+.-]*://[^/]*$"
+"""A pattern of the origin of a web page, as in https://agent.example.com."""
+
 
 class Hosts:
     """`allowed` are further names, `*.example.com` for everything below one, `*` for all."""

@@ -7,7 +7,7 @@ import json
 import re
 from datetime import timedelta
 from email.utils import parseaddr
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pydantic
 import yaml
@@ -33,10 +33,16 @@ from kube import lease
 
 Names = Annotated[tuple[str, ...], NoDecode]
 Name = Annotated[str, Field(min_length=1, max_length=253)]
+Team = Annotated[tuple[Name, ...], Field(json_schema_extra={"uniqueItems": True})]
 Shape = dict[str, Any]
 """An object of the Kubernetes API, which judges it when a run is created."""
 ClientId = Annotated[str, Field(pattern=scope.IDENTIFIER, max_length=63)]
 PREFIX = "JERVIS_OPERATOR_"
+# Defaults stand beside what they bound.
+_DAY = timedelta(days=1)
+_LIMITS = observed.Limits()
+_TERMS = sweep.Terms()
+_PERIODS = retention.Periods()
 
 
 class Invalid(errors.Permanent):
@@ -46,10 +52,14 @@ class Invalid(errors.Permanent):
 class Client(BaseModel):
     """What one client has of its own; what it leaves out is as for all clients."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True, use_attribute_docstrings=True
+    )
 
     schedule_lead_days: Annotated[float, Field(ge=0, le=3650)] | None = None
-    team: tuple[Name, ...] | None = None
+    """Instead of operator.settings.scheduleLeadDays."""
+    team: Team | None = None
+    """Instead of operator.settings.team."""
 
 
 class EnvVar(BaseModel):
@@ -87,10 +97,11 @@ class AdmissionLimits(BaseModel):
     namespaces: dict[Name, NamespaceLimits] = Field(default_factory=dict)
 
 
-class Settings(BaseSettings):
-    """Durations are in seconds unless the name says otherwise."""
+class Release(BaseSettings):
+    """What the release itself sets: the chart fills these from its other values, or leaves them to tests and to
+    processes outside a cluster. Durations are in seconds unless the name says otherwise."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True, use_attribute_docstrings=True)
 
     namespace: str = "default"
     """The release's: the Lease, the GpuBackends and all runs (Jobs, pods, their Secrets) are here. Only the release's
@@ -120,63 +131,69 @@ class Settings(BaseSettings):
     """Namespaces whose state is shown; none: all but the release's own, where the runs of all tasks are."""
     cluster_state_log_namespaces: Names = ()
     """Those of them whose logs are shown, too; `*`: all of them."""
-    transcription_engine: Annotated[str, Field(pattern=r"^(|faster-whisper|scripted)$")] = ""
-    """What transcribes meetings in Jobs, where there is a sources process; empty: recordings stay UPLOADED."""
+    transcription_engine: Literal["", "faster-whisper", "scripted"] = ""
+    """What hears the words: faster-whisper, or scripted, which hears nothing and says so. Empty: recordings stay
+    UPLOADED."""
     transcription_image: str = ""
-    """Of those Jobs, with the engine in it; empty: the runs' image."""
-    transcription_model: str = "/models/whisper"
-    """Directory of the model in the pod; `transcription_volumes` and `transcription_volume_mounts` bring it."""
+    """An image with the engine in it; empty takes that of runs, which has no faster-whisper."""
+    transcription_model: Annotated[str, Field(pattern="^/")] = "/models/whisper"
+    """A directory in the pod with a Whisper model in CTranslate2's format."""
     transcription_at_once: Annotated[int, Field(ge=1, le=100)] = 1
-    """Jobs that transcribe at the same time."""
-    transcription_deadline_seconds: Annotated[int, Field(ge=60)] = 14_400
-    """Of one such Job."""
+    """Jobs at the same time."""
+    transcription_deadline_seconds: Annotated[int, Field(ge=60, le=604_800)] = 14_400
+    """Upper bound of one Job, in seconds."""
     transcription_scratch: values.Quantity = "3Gi"
-    """Of its volume for the recording."""
+    """Size of the volume that holds the recording while it is read."""
     transcription_resources: dict[str, Any] = Field(
         default_factory=lambda: {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "4Gi"}}
     )
+    """Requests and limits of each Job."""
     transcription_node_selector: dict[str, str] = Field(default_factory=dict)
+    """Labels of the nodes that Jobs of transcription may use."""
     transcription_tolerations: list[Shape] = Field(default_factory=list)
+    """Tolerations of the pods that transcribe."""
     transcription_volumes: list[Shape] = Field(default_factory=list)
+    """Volumes of the pods that transcribe, such as the one with the model."""
     transcription_volume_mounts: list[Shape] = Field(default_factory=list)
+    """Where these volumes are mounted."""
     joern_enabled: bool = False
-    """Tasks with `spec.git` may have a Cpg, made by Joern in a Job."""
+    """Have Joern make code property graphs (Cpg); without it Overview and Structure alone are made."""
     joern_image: str = ""
-    """Of Joern; needed where it is enabled."""
+    """An image with Joern in it (target joern of the Dockerfile); needed where it is enabled."""
     joern_max_jobs: Annotated[int, Field(ge=1, le=100)] = 1
-    """Jobs that analyze repositories at the same time, with Joern or without."""
+    """Jobs at the same time, with Joern or without."""
     joern_memory: values.Quantity = "4Gi"
-    """Of Joern in one such Job."""
+    """Memory of Joern in one Job."""
     joern_heap: Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmgKMG]$")] = "3g"
-    """Of Joern's JVM: less than its memory."""
+    """Heap of Joern's JVM, such as 3g: less than its memory."""
     joern_seconds: Annotated[int, Field(ge=60, le=86_400)] = 1800
-    """Upper bound of one such Job."""
+    """Upper bound of one Job, in seconds."""
     joern_ad_hoc_queries: bool = False
-    """Run the queries of Joern that callers of the knowledge base send."""
+    """Run the queries that callers of the knowledge base send (POST /api/v1/analyze/code). A query is a program:
+    kb.tokens is needed."""
     sandbox_enabled: bool = False
-    """Run commands of agents in Jobs of their own."""
+    """Run them. Needs kb.tokens: what answers without a token answers a command as well."""
     sandbox_images: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")], Name] = Field(default_factory=dict)
-    """Role -> image that commands may run in."""
+    """Role -> image that a command may run in; agents name the role. /bin/sh and timeout have to be in it."""
     sandbox_max_jobs: Annotated[int, Field(ge=1, le=100)] = 2
     """Commands at the same time."""
     sandbox_seconds: Annotated[int, Field(ge=1, le=3600)] = 600
-    """Upper bound of one command."""
+    """Upper bound of one command, in seconds."""
     sandbox_memory: values.Quantity = "2Gi"
-    """The same for its memory."""
+    """Most memory of one command."""
     sandbox_cpu: Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]{1,3})?m?$")] = "1"
-    """Of one command."""
+    """CPU of one command."""
     router_token_file: str = ""
     """Where the operator's own token for the router stands; empty for a router that wants none."""
     run_token_keys: str = ""
     """Folder with the keys that sign the runs' tokens for the knowledge base and the router
     (`contracts.tokens.keyring`). Empty: runs carry none, for a knowledge base and a router that ask for none."""
-    reserve_gpu: bool = True
-    """Reserve a GPU with the router while a run has a slot that a person waits for."""
     mongodb_uri: str = "mongodb://localhost:27017"
     mongodb_secret: str = ""
     """Secret of the release's namespace from which runs take the address; empty writes `mongodb_uri` into each Job."""
     mongodb_secret_key: Annotated[str, Field(min_length=1)] = "uri"  # noqa: S105  # the name of a key, no password
     mongodb_database: str = "jervis"
+    """Database of the release in MongoDB."""
 
     image: str = "localhost/jervis:dev"
     image_pull_policy: str = "IfNotPresent"
@@ -218,56 +235,9 @@ class Settings(BaseSettings):
     """Pods that have started and wait for a run; 0: none."""
     handover_url: str = "http://jervis-operator:9091"
     """Where those pods ask this operator for their task: the address of `history_port`."""
-    handover_seconds: Annotated[float, Field(gt=0)] = 30
-    """How long such a pod may take to get the task of a run; then the run starts without it."""
-    job_ttl_seconds: Annotated[int, Field(ge=0)] = 600
+    job_ttl_seconds: Annotated[int, Field(ge=0)] = _LIMITS.job_ttl_seconds
     """How long a Job stays after its result is recorded."""
     job_grace_seconds: Annotated[int, Field(ge=30)] = 60
-
-    archive_seconds: Annotated[float, Field(gt=0)] = 30
-    """Between two sweeps over the finished tasks."""
-    finished_ttl_seconds: Annotated[int, Field(ge=0)] = 86_400
-    """How long a Done or Completed task without ttlSecondsAfterFinished stays an object."""
-    failed_ttl_seconds: Annotated[int, Field(ge=0)] = 604_800
-    """The same for one that ended in Error."""
-    finished_per_client: Annotated[int, Field(ge=0)] = 1000
-    """Finished objects of one client in one namespace that may stay; beyond that the oldest archived ones go before
-    their time."""
-    finished_total: Annotated[int, Field(ge=0)] = 10_000
-    """The same for all together: each client keeps as many, and those with fewer keep all of theirs."""
-    deletes_per_second: Annotated[float, Field(gt=0, le=1000)] = 10
-    """Deletions of finished tasks while that suffices; faster when more are due."""
-    retention_days: Annotated[float, Field(gt=0)] = 30
-    """How long checkpoints, memory and results of a run stay in MongoDB once its task is archived and gone."""
-    deleted_days: Annotated[float, Field(gt=0)] = 1
-    """The same for a task that was deleted before it was archived, counted from the last write of its memory."""
-    archive_days: Annotated[float, Field(gt=0)] = 365
-    """How long the history knows a task; at least `retention_days`."""
-    removal_percent: Annotated[float, Field(gt=0, le=100)] = 20
-    """Of the history, and of the memories of deleted tasks that another operator or an older release wrote, one sweep
-    removes no more; it removes none of them and reports instead. 100 confirms."""
-    outcomes: bool = True
-    """Report the outcomes of finished runs to the knowledge base."""
-    outcome_seconds: Annotated[float, Field(gt=0)] = 30
-    """Between two searches for finished runs whose outcomes are not reported."""
-    outcome_days: Annotated[float, Field(gt=0)] = 7
-    """Outcomes of runs that were archived longer ago are not reported any more."""
-
-    notices: bool = True
-    """Call the webhooks that hard rules name (`enforce: notify`)."""
-    notice_seconds: Annotated[float, Field(gt=0)] = 15
-    """Between two searches for what is to be reported to webhooks."""
-    notice_networks: Names = ()
-    """Networks (CIDR) whose webhooks may be called beside public addresses."""
-    notice_secret_file: str = ""
-    """Where the key stands by which calls of webhooks are signed; empty for none."""
-
-    notice_mail_server: str = ""
-    """Host of the mail server that takes notices for `mailto:` addresses; empty: they are not sent."""
-    notice_mail_port: Annotated[int, Field(ge=1, le=65535)] = 587
-    notice_mail_security: mailer.Security = mailer.Security.STARTTLS
-    notice_mail_from: str = ""
-    """The From line of those mails, with exactly one address."""
     notice_mail_user: str = ""
     notice_mail_password: Annotated[str, Field(repr=False)] = ""
     """The login at the mail server; empty for none."""
@@ -276,70 +246,141 @@ class Settings(BaseSettings):
     history_port: Annotated[int, Field(ge=0, le=65535)] = 9091
     history_account: Name = "jervis-history"
     """ServiceAccount of each watched namespace whose tokens open that namespace's history."""
-
-    team: Names = ()
-    """Names and mail addresses that are "we" when the qualifier asks whether something is assigned to us."""
-    schedule_lead_days: Annotated[float, Field(ge=0, le=3650)] = 2
-    """SCHEDULE_LEAD_DAYS of the seed."""
-    clients: Annotated[dict[ClientId, Client], NoDecode] = Field(default_factory=dict)
-    """clientId -> {scheduleLeadDays, team}, as JSON or YAML: what differs from the two settings above."""
-    advance_seconds: Annotated[float, Field(ge=0, le=86_400)] = 600
-    """How long before `schedule.at` (and a recurring task's next run) qualification begins; 0: not before its time."""
-    catch_up_seconds: Annotated[float, Field(ge=0)] = 86_400
-    """A run of a recurring task that was missed is made up for within this time, once; later it is skipped."""
-    idle_seconds: Annotated[float, Field(ge=0)] = 30
-    """Background runs start so long after a user's last request; 0: whenever a slot is free."""
-    background_age_seconds: Annotated[float, Field(ge=0)] = 3600
-    """A Background task that has waited for longer is taken before its place, within a bounded share; 0: never."""
-    wait_reason_seconds: Annotated[float, Field(gt=0)] = 60
-    """A Background task that has waited so long for a reason that has lasted as long has it in its condition."""
-    qualify_at_once: Annotated[int, Field(ge=1, le=1000)] = 10
-    stale_seconds: Annotated[float, Field(gt=0)] = 600
-    recheck_seconds: Annotated[float, Field(gt=0)] = 60
     sources: bool = False
     """A sources process polls Connections (`sources`); else they are checked only."""
-    unserved_days: Annotated[float, Field(ge=1, le=3650)] = 30
-    """How long the cursor and the items of a Connection stay that no release serves any more."""
-    resync_seconds: Annotated[float, Field(gt=0)] = 30
-    """How often what is known is compared with a list of what there is."""
-    backend_gone_seconds: Annotated[float, Field(ge=0, le=86_400)] = 60
-    """For how long a backend with booked runs may be deleted or not Ready, also by the router's word, before they move;
-    three times as long where the router does not answer. As long none of its slots is free, and no user's task goes
-    without a slot instead."""
-    max_lost_runs: Annotated[int, Field(ge=1)] = 5
-    max_preemptions: Annotated[int, Field(ge=0)] = 3
-    """How often a Background run may have to give its slot to a user's task; 0: never."""
-    runs_without_gpu: Annotated[int, Field(ge=0)] = 2
-    """Users' runs at the same time without a slot, while no GPU backend is there: the router may answer from a CPU."""
     approval_expire_after: Annotated[str, Field(pattern=r"^(0s|[1-9][0-9]{0,6}[smh])$")] = approvals.NEVER
-    """A request of approval of a task without an approvalPolicy expires after so long, for example 24h; 0s: never."""
-    approval_default: approvals.Default = approvals.Default.REJECT
-    """What happens then."""
-    workers: Annotated[int, Field(ge=1, le=256)] = 16
-    """Tasks reconciled at the same time."""
-    queue_capacity: Annotated[int, Field(ge=1)] = 100_000
-
-    request_timeout: Annotated[float, Field(gt=0)] = 10
-    """One request to the Kubernetes API."""
-    kb_timeout: Annotated[float, Field(gt=0)] = 900
-    """One call to the knowledge base that runs no model. One that does is given up by its priority, after the time for
-    which the router lets that wait (`crds.priority.SILENCE`), or it would join the router's queue again at its end."""
-    probe_seconds: Annotated[float, Field(gt=0)] = 15
-    """Between two probes of a reachable GPU backend."""
+    """Time after which a request without a decision expires, for example 24h; 0s: none does."""
+    approval_default: approvals.Default = _LIMITS.approval_default
+    """What happens then: Reject (the run goes on without the effect) or GiveUp (the task ends in Error)."""
     probe_loopback: bool = False
     """A GPU backend may be at a loopback address: for an operator outside of a cluster."""
     connection_hosts: Names = ()
     """Hosts that Connections may name, `*.example.com` for all below it; none: every host."""
     connection_file_urls: bool = False
     """Git Connections may have a file:// URL, a path in the pod that reads it."""
-    lease_seconds: Annotated[float, Field(ge=lease.SHORTEST_DURATION)] = 8
-    watch_silence_seconds: Annotated[float, Field(gt=0)] = 90
-    """A watch without an event or bookmark for longer is dead."""
     metrics_host: str = "0.0.0.0"  # noqa: S104  # a pod's probe and scrape endpoint
     metrics_port: Annotated[int, Field(ge=0, le=65535)] = 9090
-    log_level: str = "info"
+
+    # No values of the chart: tests set them in order to be fast.
+    handover_seconds: Annotated[float, Field(gt=0)] = 30
+    """Seconds that a pod of the warm pool may take to get the task of a run; then the run gets a pod of its own."""
+    archive_seconds: Annotated[float, Field(gt=0)] = archivist.Pace().every
+    """Seconds between two sweeps over the finished tasks, which archive and delete."""
+    deletes_per_second: Annotated[float, Field(gt=0, le=1000)] = archivist.Pace().deletes_per_second
+    """Deletions of finished tasks while that suffices; faster when more are due."""
+    outcome_seconds: Annotated[float, Field(gt=0)] = reporter.Pace().every
+    """Seconds between two searches for finished runs that were not reported to the knowledge base."""
+    notice_seconds: Annotated[float, Field(gt=0)] = notifier.Pace().every
+    """Seconds between two searches for events that webhooks receive."""
+    wait_reason_seconds: Annotated[float, Field(gt=0)] = 60
+    """A Background task that has waited for so many seconds, for a reason that has lasted as long, has it in its
+    condition Dispatched."""
+    stale_seconds: Annotated[float, Field(gt=0)] = _LIMITS.stale_after.total_seconds()
+    """A task without a live worker goes back after so many seconds."""
+    recheck_seconds: Annotated[float, Field(gt=0)] = _LIMITS.recheck.total_seconds()
+    """Seconds between two looks at a waiting task."""
+    resync_seconds: Annotated[float, Field(gt=0)] = 30
+    """Seconds between two comparisons of what is known with a list of what there is."""
+    request_timeout: Annotated[float, Field(gt=0)] = 10
+    """Seconds for one request to the Kubernetes API."""
+    probe_seconds: Annotated[float, Field(gt=0)] = 15
+    """Seconds between two probes of a reachable GPU backend."""
+
+
+class Settings(Release):
+    """What the chart offers as `operator.settings`, by the same names in camel case and with these texts."""
+
+    reserve_gpu: bool = True
+    """Reserve a GPU with the router while a run has a slot that a person waits for, so that the model is loaded before
+    the run asks; only where another backend is there for the others."""
+
+    finished_ttl_seconds: Annotated[int, Field(ge=0)] = int(_TERMS.success.total_seconds())
+    """Seconds that a Done or Completed task stays an object after its end, unless its spec.ttlSecondsAfterFinished says
+    otherwise; its history stays in MongoDB."""
+    failed_ttl_seconds: Annotated[int, Field(ge=0)] = int(_TERMS.failure.total_seconds())
+    """The same for a task that ended in Error."""
+    finished_per_client: Annotated[int, Field(ge=0)] = _TERMS.per_client
+    """Finished objects of one client in one namespace that may stay; beyond that the oldest archived ones go before
+    their time."""
+    finished_total: Annotated[int, Field(ge=0)] = _TERMS.total
+    """The same for all clients together: each keeps as many, and those with fewer keep all of theirs. Keep it well
+    below admission.quota.pendingTasks."""
+    retention_days: Annotated[float, Field(gt=0)] = _PERIODS.leftovers / _DAY
+    """Days that checkpoints, memory and results of runs stay in MongoDB once their task is archived and gone."""
+    deleted_days: Annotated[float, Field(gt=0)] = _PERIODS.abandoned / _DAY
+    """Days that what is kept in MongoDB of a task stays that was deleted before it was archived, from the last write of
+    its memory."""
+    archive_days: Annotated[float, Field(gt=0)] = _PERIODS.history / _DAY
+    """Days that the history knows a finished task; at least retentionDays."""
+    removal_percent: Annotated[float, Field(gt=0, le=100)] = 100 * _PERIODS.share
+    """A sweep that would remove more percent of the history, or of the memories of deleted tasks that another operator
+    or an older release wrote, removes none of them and reports. Set 100 for a while to confirm."""
+    outcomes: bool = True
+    """Report the outcomes of finished runs to the knowledge base; its table decides what it stores."""
+
+    notices: bool = True
+    """Call the webhooks that hard rules name (enforce: notify)."""
+    notice_networks: Names = ()
+    """Networks (CIDR) whose webhooks may be called beside public addresses. Open networkPolicy.operatorEgress for
+    them."""
+    notice_secret_file: str = ""
+    """Path of the key by which calls of webhooks are signed, of a volume in operator.extraVolumes. Empty: they are not
+    signed."""
+
+    notice_mail_server: str = ""
+    """Host of the mail server (SMTP) for hard rules that name a mailto: address. Empty: no mail is sent."""
+    notice_mail_port: Annotated[int, Field(ge=1, le=65535)] = 587
+    """Port of the mail server."""
+    notice_mail_security: mailer.Security = mailer.Security.STARTTLS
+    """How the connection to the mail server is encrypted: starttls, tls from the beginning (port 465), or none, which
+    allows no login."""
+    notice_mail_from: str = ""
+    """The From line of the mails, such as Jervis <jervis@example.com>; needed with noticeMailServer."""
+
+    team: Annotated[Team, NoDecode] = ()
+    """Names and mail addresses that count as "we" when a text assigns work to a person or team."""
+    schedule_lead_days: Annotated[float, Field(ge=0, le=3650)] = own.Terms().lead / _DAY
+    """A deadline further away than this is scheduled, for that many days before it."""
+    clients: Annotated[dict[ClientId, Client], NoDecode] = Field(default_factory=dict)
+    """What single clients have of their own instead of team and scheduleLeadDays, by clientId."""
+    advance_seconds: Annotated[float, Field(ge=0, le=86_400)] = _LIMITS.advance.total_seconds()
+    """Seconds before `schedule.at` (and a recurring task's next run) at which qualification begins; 0: not before its
+    time."""
+    catch_up_seconds: Annotated[float, Field(ge=0)] = _LIMITS.catch_up.total_seconds()
+    """Seconds within which a missed run of a recurring task is made up for, once; later it is skipped with an Event."""
+    idle_seconds: Annotated[float, Field(ge=0)] = _LIMITS.idle_threshold.total_seconds()
+    """Background runs start only after this many seconds without a user's request; with several Ready GPUs that holds
+    for the GPUs that serve users. 0: whenever a slot is free."""
+    background_age_seconds: Annotated[float, Field(ge=0)] = _LIMITS.background_age.total_seconds()
+    """A Background task that has waited for more seconds is taken before its place, within a bounded share; 0:
+    never."""
+    qualify_at_once: Annotated[int, Field(ge=1, le=1000)] = _LIMITS.qualifying_at_once
+    """Qualifications at the same time."""
+    unserved_days: Annotated[float, Field(ge=1, le=3650)] = 30
+    """Days that the cursor and the items of a Connection stay in MongoDB that no release serves any more."""
+    backend_gone_seconds: Annotated[float, Field(ge=0, le=86_400)] = 60
+    """Seconds that a backend with booked runs may be deleted or not Ready, also by the router's word, before they move;
+    three times as long where the router does not answer. As long none of its slots is free, and no user's task goes
+    without a slot instead."""
+    max_lost_runs: Annotated[int, Field(ge=1)] = _LIMITS.max_lost_runs
+    """Runs that may vanish before a person is asked."""
+    max_preemptions: Annotated[int, Field(ge=0)] = _LIMITS.max_preemptions
+    """How often a Background run may have to give its GPU slot to a user's task; 0: never."""
+    runs_without_gpu: Annotated[int, Field(ge=0)] = _LIMITS.runs_without_gpu
+    """Users' runs at the same time while no GPU backend is Ready: the router may answer from a CPU."""
+    workers: Annotated[int, Field(ge=1, le=256)] = 16
+    """Tasks reconciled at the same time."""
+
+    lease_seconds: Annotated[float, Field(ge=lease.SHORTEST_DURATION)] = 8
+    """Seconds that the Lease lasts without renewal; at least the margin (2 s), two renewals (1.5 s each) and a second
+    for one without an answer."""
+    watch_silence_seconds: Annotated[float, Field(gt=0)] = 90
+    """A watch that has received nothing for so many seconds is dead."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least important line that is logged."""
     tracing: bool = False
-    """One OpenTelemetry trace per task, sent as the standard OTEL_ variables say."""
+    """One OpenTelemetry trace per task. Say where to with operator.extraEnv, for example
+    OTEL_EXPORTER_OTLP_ENDPOINT."""
 
     @field_validator("connection_hosts")
     @classmethod
@@ -484,7 +525,7 @@ class Settings(BaseSettings):
 
     def outcome_pace(self) -> reporter.Pace:
         """When outcomes are reported to the knowledge base."""
-        return reporter.Pace(every=self.outcome_seconds, window=timedelta(days=self.outcome_days))
+        return reporter.Pace(every=self.outcome_seconds)
 
     def notice_pace(self) -> notifier.Pace:
         """When events are reported to webhooks."""

@@ -19,45 +19,64 @@ class Server(BaseModel):
     """A server of the Model Context Protocol (streamable HTTP). `clients` and `tools` are allow-lists, in which `*`
     stands for any text; `readOnly`: its tools change nothing outside, and calls need no approval."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True, use_attribute_docstrings=True
+    )
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
+    """Its tools are called name.tool."""
     url: Annotated[str, Field(pattern=r"^https?://[^/\s@]+(/\S*)?$", max_length=2000)]
+    """Without a user or password."""
     clients: _Patterns
+    """Clients that it is offered to; * stands for any text."""
     tools: _Patterns
+    """Its tools that may be called; * stands for any text."""
     read_only: bool = False
+    """Its tools change nothing outside: calls need no approval."""
     seconds: Annotated[float, Field(gt=0, le=600)] = 60.0
+    """Seconds of the longest call."""
 
 
 class Tools(BaseModel):
     """A list of patterns that is empty allows all, but for `fetch_hosts`: without one, no page is fetched."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     fetch_hosts: _Patterns = ()
-    """Hosts whose pages may be fetched, as in `*.example.com`; `*`: any."""
+    """Hosts whose pages may be fetched, as in *.example.com; empty: no page is fetched."""
     mail_recipients: _Patterns = ()
-    """Addresses that mails may go to, as in `*@example.com`."""
+    """Addresses that mails may go to, as in *@example.com."""
     tracker_repositories: _Patterns = ()
-    """CONNECTION/REPOSITORY (CONNECTION/ where a call names none) of issues, as in `team-issues/*`."""
+    """CONNECTION/REPOSITORY of issues that may be changed, as in team-issues/*; CONNECTION/ where a call names no
+    repository."""
     wiki_pages: _Patterns = ()
     """CONNECTION/PAGE of pages that may be edited."""
     push_branches: _Patterns = ()
-    """CONNECTION/BRANCH that may be pushed, as in `storage-commits/jervis/*`."""
+    """CONNECTION/BRANCH that may be pushed, as in code/jervis/*."""
     mail_connection: _Connection = ""
-    """The Connection that is used where a call names none; empty: a call names one."""
+    """The Connection of mails whose call names none."""
     tracker_connection: _Connection = ""
+    """The Connection of issues whose call names none."""
     wiki_connection: _Connection = ""
+    """The Connection of pages whose call names none."""
     git_connection: _Connection = ""
+    """The Connection of repositories whose call names none."""
     ci_connection: _Connection = ""
-    """Of checks; empty: `tracker_connection`."""
+    """The Connection of checks (CI) whose call names none; trackerConnection if left out."""
     clone_bytes: Annotated[int, Field(ge=1 << 20)] = 512 << 20
-    """Largest clone with its files."""
+    """Largest clone of a run with its files, in bytes."""
     change_bytes: Annotated[int, Field(ge=1 << 10, le=12 << 20)] = 4 << 20
-    """Largest bundle of a workspace's changes; they are kept in one document of MongoDB."""
-    vulnerabilities: Annotated[Path | None, BeforeValidator(lambda given: given or None)] = None
-    """A file of OSV records (JSON, JSON lines, or a ZIP of JSON files); None: dependencies are listed, not judged."""
+    """Largest bundle of what a run changed in a repository, in bytes; it is kept in one document of MongoDB."""
+    vulnerabilities: Annotated[
+        Path | None,
+        BeforeValidator(lambda given: given or None),
+        Field(json_schema_extra={"pattern": "^(/.*)?$"}),
+    ] = None
+    """Path of a file of OSV records (JSON, JSON lines, or a ZIP of JSON files) in the pod of a run, mounted by
+    job.extraVolumes; empty: dependencies are listed and not judged."""
     mcp_servers: Annotated[tuple[Server, ...], Field(max_length=20)] = ()
+    """Servers of the Model Context Protocol (streamable HTTP) whose tools agents may use; those with readOnly the
+    knowledge base's decision agent, too."""
 
     def variables(self) -> dict[str, str]:
         """What differs from the defaults as variables of a run, `JERVIS_<FIELD>`; lists as JSON."""

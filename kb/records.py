@@ -24,6 +24,8 @@ from kb.queue import sqlite as queue
 
 _MARGIN = 0.625
 """Of the time after which a process is taken for gone: before it, it has stopped, and its last call has ended."""
+_ANSWERS = 100_000
+"""Answers of the extraction model that are kept, of all clients; one that is gone is asked for again."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +65,12 @@ async def opened(
         me = f"{name}/{uuid.uuid4().hex}"
         owners = claims.Turns(database, me, clock, time.monotonic, life=life, margin=life * _MARGIN)
         place = places.Places(database, me, "Process", name, clock, time.monotonic, life=life)
-        book = shared_ledger.Ledger(database, clock, max_answers=config.max_answers)
+        book = shared_ledger.Ledger(database, clock, max_answers=_ANSWERS)
         jobs = shared_queue.Queue(
             database, me, clock, limit=limit, per_client=per_client, max_bytes=max_bytes, client_bytes=client_bytes
         )
         return Records(book, jobs, owners, place, owners)
-    kept = ledger.Ledger(config.data_dir / "ingest.sqlite", clock, max_answers=config.max_answers)
+    kept = ledger.Ledger(config.data_dir / "ingest.sqlite", clock, max_answers=_ANSWERS)
     stack.push_async_callback(kept.close)
     await kept.prepare()
     waiting = queue.Queue(

@@ -3,294 +3,342 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, IPvAnyNetwork, SecretStr, model_validator
+from pydantic import (
+    AnyHttpUrl,
+    BaseModel,
+    ConfigDict,
+    Field,
+    IPvAnyNetwork,
+    SecretStr,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from contracts import browsers
 from crds import modelnames, tools
 from crds.values import STORED_BYTES
+from kb.code import budget
 from kb.vectors import window
+
+HostPattern = Annotated[str, Field(pattern=browsers.NAME)]
+Origin = Annotated[str, Field(pattern=browsers.ORIGIN)]
+Network = Annotated[
+    IPvAnyNetwork, WithJsonSchema({"type": "string", "pattern": "^[0-9a-fA-F.:]+/[0-9]{1,3}$"}, mode="validation")
+]
 
 
 class VisionModel(BaseModel):
     """Who looks at `images` or more that have together `bytes` or more."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     model: str = Field(min_length=1)
+    """Name of the model."""
     images: int = Field(default=1, ge=1)
+    """At least so many images."""
     bytes: int = Field(default=0, ge=0)
+    """At least so many bytes together."""
 
 
-class Settings(BaseSettings):
-    """Sizes in characters or bytes as named, times in seconds."""
+class Release(BaseSettings):
+    """What the release itself sets: the chart fills these from its other values."""
 
-    model_config = SettingsConfigDict(env_prefix="JERVIS_KB_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="JERVIS_KB_", extra="ignore", frozen=True, use_attribute_docstrings=True
+    )
 
-    # A pod is reached on its own address; where that is too wide, set 127.0.0.1.
     host: str = "0.0.0.0"  # noqa: S104 -- see above
+    """A pod is reached on its own address; where that is too wide, set 127.0.0.1."""
     port: int = Field(default=8080, ge=0, le=65535)
     mode: Literal["all", "read", "write"] = "all"
-    # Processes that answer on the port, in mode "read"; each takes about the memory of one.
     workers: int = Field(default=1, ge=1, le=64)
+    """Processes that answer on the port, in mode "read"; each takes about the memory of one."""
     data_dir: Path = Path("/var/lib/jervis/kb")
-    # One span per request and per stage, sent as the standard OTEL_ variables say.
-    tracing: bool = False
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Folder of the files of the process."""
 
     router_url: AnyHttpUrl = AnyHttpUrl("http://jervis-router:11430")
-    # Where a token for the router stands; read each time, because the kubelet renews it. Empty: the router wants none.
     router_token_file: str = ""
+    """Where a token for the router stands; read each time, because the kubelet renews it. Empty: the router wants
+    none."""
     weaviate_url: AnyHttpUrl = AnyHttpUrl("http://weaviate:8080")
     weaviate_grpc_port: int = Field(default=50051, ge=1, le=65535)
-    # Empty: Weaviate takes anonymous access.
     weaviate_api_key: SecretStr = SecretStr("")
-    # How Weaviate keeps the vectors of chunks and of sentences (docs/scaling.md); what is not set is the server's own.
-    # Of collections that are there ef can be changed and quantization be switched on; other changes are refused.
-    weaviate_index: Literal["hnsw", "flat", "dynamic"] = "hnsw"
-    weaviate_sentence_index: Literal["hnsw", "flat"] = "hnsw"
-    weaviate_quantization: Literal["", "bq", "pq", "sq", "rq"] = ""
-    weaviate_ef: int | None = Field(default=None, ge=1, le=10_000)
-    weaviate_ef_construction: int | None = Field(default=None, ge=4, le=10_000)
-    weaviate_max_connections: int | None = Field(default=None, ge=4, le=2047)
-    # Chunks of a client from which a dynamic index is no longer flat.
-    weaviate_dynamic_threshold: int | None = Field(default=None, ge=1)
-    weaviate_replicas: int | None = Field(default=None, ge=1, le=100)
-    # Keeps installations apart that share one Weaviate.
-    index: str = ""
+    """Empty: Weaviate takes anonymous access."""
     mongodb_uri: SecretStr = SecretStr("mongodb://mongodb:27017")
     mongodb_database: str = "jervis"
 
-    # Where intents, the extraction queue, kept answers and the turns of documents are: in files of the one process, or
-    # in MongoDB, which several processes share. Not set: files in mode "all", mongodb otherwise.
     records: Literal["files", "mongodb", ""] = ""
-    # How this process is called where others wait for it; empty is the host's name.
+    """Where intents, the extraction queue, kept answers and the turns of documents are: in files of the one process, or
+    in MongoDB, which several processes share. Not set: files in mode "all", mongodb otherwise."""
     name: str = Field(default="", max_length=200)
-    # Shared records: seconds after which the documents of a process that reports no more are free. It stops itself
-    # after three eighths of that; the rest is more than the 60 that a call to a store may last.
-    turn_seconds: float = Field(default=120.0, ge=100, le=3600)
-
-    # What one question to the graph may take, waiting for others included; then it is answered with 503 too_long.
-    read_seconds: float = Field(default=10.0, gt=0)
-    # Empty: the graph is a SQLite file in data_dir.
+    """How this process is called where others wait for it; empty is the host's name."""
     arango_url: str = ""
+    """Empty: the graph is a SQLite file in data_dir."""
     arango_database: str = "jervis"
     arango_username: str = "root"
     arango_password: SecretStr = SecretStr("")
-    # Of collections that are made from now on; of those that are there replication and write concern are changed when
-    # their client is written. Not set: the database's own.
-    arango_shards: int | None = Field(default=None, ge=1, le=1000)
-    arango_replication: int | None = Field(default=None, ge=1, le=10)
-    arango_write_concern: int | None = Field(default=None, ge=1, le=10)
-    # Requests of this process at once.
-    arango_pool: int = Field(default=16, ge=1, le=256)
 
     extract_model: str = "qwen2.5:7b"
+    """Model that reads documents."""
     extract_num_ctx: int | None = Field(default=None, ge=512)
-    # For small answers: the type of a document, whether a link may be opened. Empty: the model above, in its window.
     fast_model: str = ""
+    """For small answers: the type of a document, whether a link may be opened. Empty: the model above, in its
+    window."""
     fast_num_ctx: int | None = Field(default=None, ge=512)
-    # The judging model answers about issues, and texts of no type that it could not judge, by calls of tools instead of
-    # one structured answer (decision 0105). It has to be one that calls tools.
-    qualify_tools: bool = False
-    extract_parallel: int = Field(default=4, ge=1, le=64)
     embed_model: str = "qwen3-embedding:8b"
-    # Goes before each question that is embedded, and before no document: what a model that is tuned to instructions
-    # expects, as the page of the model says. The chart sets it for the model that it ships.
     embed_query_instruction: str = Field(default="", max_length=1000)
-    # Goes before each stored text that is embedded, and before no question ("passage: " for e5). Another prefix makes
-    # other vectors, so it has an index of its own, as another model has.
+    """Goes before each question that is embedded, and before no document: what a model that is tuned to instructions
+    expects, as the page of the model says. The chart sets it for the model that it ships."""
     embed_passage_prefix: str = Field(default="", max_length=200)
-    # Tokens that the model reads of a text; a longer one is embedded in pieces (decision 0172). 0: what its server says
-    # of it, or 512.
+    """Goes before each stored text that is embedded, and before no question ("passage: " for e5). Another prefix makes
+    other vectors, so it has an index of its own, as another model has."""
     embed_window: int = Field(default=0, ge=0, le=1_000_000)
-    # The embedding model before this one, whose index serves until that of the new one is whole (decision 0071). Empty:
-    # there is none, and a change of embed_model begins with an empty index.
+    """Tokens that the model reads of a text; a longer one is embedded in pieces (decision 0172). 0: what its server
+    says of it, or 512."""
     embed_model_before: str = ""
+    """The embedding model before this one, whose index serves until that of the new one is whole (decision 0071).
+    Empty: there is none, and a change of embed_model begins with an empty index."""
     embed_query_instruction_before: str = Field(default="", max_length=1000)
     embed_passage_prefix_before: str = Field(default="", max_length=200)
-    # The index of the model before is dropped when that of the new one serves everywhere; false keeps it up to date
-    # until it is asked for (jervis-kb reindex drop).
+
+    tokens_file: str = ""
+    """Empty: all that reach the service may use it. Otherwise a YAML or JSON file of tokens with their scopes."""
+    run_token_keys: str = ""
+    """Empty: run tokens are unknown. Otherwise the folder of their keys (contracts.tokens.keyring), read again when it
+    changes."""
+    live_runs_url: str = ""
+    """Where the operator says which runs there are. Empty: a token is good until it expires, also after its run."""
+
+    rerank_model: str = ""
+    """A cross-encoder that judges the best candidates of a question once more (/v1/rerank of a backend); empty:
+    none."""
+
+    decision_model: str = "gpt-oss:120b"
+    """The model that chooses the decision agent's tools and writes its answers."""
+    decision_num_ctx: int | None = Field(default=None, ge=512)
+    """Its window; not set: the backend's."""
+    agent_servers: list[tools.Server] = Field(default_factory=list, max_length=20)
+    """Servers of the Model Context Protocol whose reading tools the agent has (docs/tools.md): the chart's
+    job.tools.mcpServers, those with readOnly."""
+
+    tika_url: str = ""
+    """Empty: files that need Tika are refused."""
+    code_queries: bool = False
+    """Take ad-hoc queries of Joern, which are programs, for the operator to run."""
+    vision_model: str = "qwen3-vl:8b"
+    """Model that looks at images."""
+    vision_num_ctx: int | None = Field(default=None, ge=512)
+    """Of this model and of `vision_models`; not set: the backend's."""
+
+    # No values of the chart: tests set them in order to be fast.
+    erasure_interval: float = Field(default=5.0, gt=0)
+    """Seconds between looks for scopes that are to be erased."""
+    recovery_interval: float = Field(default=30.0, gt=0)
+    """Seconds between looks for unfinished ingests."""
+    recovery_patience: float = Field(default=120.0, ge=0)
+    """Seconds until an unfinished ingest is taken up."""
+
+
+class Settings(Release):
+    """What the chart offers as `kb.settings`, by the same names in camel case and with these texts."""
+
+    tracing: bool = False
+    """OpenTelemetry spans of requests and their stages. Say where to with kb.extraEnv, for example
+    OTEL_EXPORTER_OTLP_ENDPOINT."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least important line that is logged."""
+    weaviate_index: Literal["hnsw", "flat", "dynamic"] = "hnsw"
+    """Vector index of chunks; dynamic needs ASYNC_INDEXING of Weaviate. Cannot be changed later."""
+    weaviate_sentence_index: Literal["hnsw", "flat"] = "hnsw"
+    """Vector index of sentences: in memory, or on the disk. Cannot be changed later."""
+    weaviate_quantization: Literal["", "bq", "pq", "sq", "rq"] = ""
+    """Compression of the vectors of chunks in memory; can be switched on later, with hnsw."""
+    weaviate_ef: int | None = Field(default=None, ge=1, le=10_000)
+    """Candidates that a search of the index keeps; can be changed later. Not set: Weaviate's own."""
+    weaviate_ef_construction: int | None = Field(default=None, ge=4, le=10_000)
+    """The same while the index is built. Cannot be changed later. Not set: Weaviate's own."""
+    weaviate_max_connections: int | None = Field(default=None, ge=4, le=2047)
+    """Edges of an object in the index. Cannot be changed later. Not set: Weaviate's own."""
+    weaviate_dynamic_threshold: int | None = Field(default=None, ge=1)
+    """Chunks of a client from which a dynamic index is no longer flat."""
+    weaviate_replicas: int | None = Field(default=None, ge=1, le=100)
+    """Copies of each client's data in a cluster of Weaviate. Cannot be changed later."""
+    index: str = ""
+    """Any text; keeps installations apart that share one Weaviate."""
+    turn_seconds: float = Field(default=120.0, ge=100, le=3600)
+    """Shared records: seconds after which the documents of a process that reports no more are free. It stops itself
+    after three eighths of that; the rest is more than the 60 that a call to a store may last."""
+
+    read_seconds: float = Field(default=10.0, gt=0)
+    """Seconds that one question to the graph may take, waiting for others included; then it is answered with 503
+    too_long."""
+    arango_shards: int | None = Field(default=None, ge=1, le=1000)
+    """Shards of the collections of clients that are new. Not set: ArangoDB's own."""
+    arango_replication: int | None = Field(default=None, ge=1, le=10)
+    """Copies of each shard; of collections that are there it is changed when their client is written."""
+    arango_write_concern: int | None = Field(default=None, ge=1, le=10)
+    """Copies that a write waits for, at most arangoReplication; it is changed as that is."""
+    qualify_tools: bool = False
+    """The judging model answers about issues by calls of tools instead of one structured answer. It has to be a model
+    that calls tools; an issue costs as many calls and 1.6 times the tokens, and fields of it that only a model can read
+    are left out."""
     reindex_drop: bool = True
+    """The index of models.embeddingBefore goes when the new one serves everywhere; otherwise both are kept up to date
+    until `jervis-kb reindex drop`."""
 
     chunk_chars: int = Field(default=4000, ge=200, le=40_000)
+    """Characters of a chunk."""
     chunk_overlap: int = Field(default=200, ge=0)
+    """Characters that neighbours share."""
     max_chars: int = Field(default=4_000_000, ge=1)
+    """Characters of the largest document."""
     max_body_bytes: int = Field(default=16 << 20, ge=1024)
-    # What JSON bodies that arrive or wait may hold in memory, all together; a quarter is for priorities 0 to 2.
+    """Bytes of the largest request body."""
     max_buffered_bytes: int = Field(default=192 << 20, ge=1024)
+    """Bytes that JSON bodies that arrive or wait may hold in memory, all together, at least 4/3 of maxBodyBytes; a
+    quarter is for priorities 0 to 2."""
     max_content_bytes: int = Field(default=STORED_BYTES, ge=1024)
-    max_answers: int = Field(default=100_000, ge=0)
+    """Bytes of the largest content kept by reference."""
 
     lane_width: int = Field(default=5, ge=1)
-    lane_waiting: int = Field(default=200, ge=0)
+    """Writers at the same time per lane; calls that wait for models have two lanes of their own."""
 
     queue_limit: int = Field(default=200_000, ge=1)
+    """Documents that may wait for extraction."""
     queue_client_limit: int = Field(default=50_000, ge=1)
-    # What the requests that wait for extraction may hold, of all clients and of one; more gets 429.
+    """Documents of one client that may wait for extraction."""
     queue_bytes: int = Field(default=4 << 30, ge=1 << 20)
+    """Bytes of the requests that wait for extraction, of all clients; more get 429."""
     queue_client_bytes: int = Field(default=1 << 30, ge=1 << 20)
+    """Bytes of the requests of one client that wait for extraction; more get 429."""
     queue_workers: int = Field(default=2, ge=1, le=64)
-    queue_urgent_workers: int = Field(default=2, ge=1, le=64)
-
-    # Empty: all that reach the service may use it. Otherwise a YAML or JSON file of tokens with their scopes.
-    tokens_file: str = ""
-    # Empty: run tokens are unknown. Otherwise the folder of their keys (contracts.tokens.keyring), read
-    # again when it changes.
-    run_token_keys: str = ""
-    # Where the operator says which runs there are. Empty: a token is good until it expires, also after its run.
-    live_runs_url: str = ""
-    # The audit record on stderr: of every request to the API, of those alone that change something, or none.
+    """Documents that are extracted at the same time, of any priority."""
     audit: Literal["all", "writes", "off"] = "all"
-    # Requests of one client a second, on average and at once; 0 is no limit.
+    """The audit record on stderr: of every request to the API, of those alone that change something, or none."""
     client_rate: float = Field(default=0.0, ge=0)
+    """Requests of one client a second on average; 0 is no limit."""
     client_burst: int = Field(default=100, ge=1)
-
-    # A cross-encoder that judges the best candidates of a question once more (/v1/rerank of a backend); empty: none.
-    rerank_model: str = ""
-    rerank_candidates: int = Field(default=20, ge=2, le=100)
-    # Seconds that a question waits for it at most; then it is answered without.
+    """Requests of one client at once, where there is a rate."""
     rerank_seconds: float = Field(default=2.0, gt=0)
-    # Characters of each candidate that it reads: a longer text than its window is an error of some servers.
+    """Seconds that a question waits for the reranker at most; then it is answered without."""
     rerank_chars: int = Field(default=2000, ge=100)
-
-    # The model that chooses the decision agent's tools and writes its answers, and its window; not set: the backend's.
-    decision_model: str = "gpt-oss:120b"
-    decision_num_ctx: int | None = Field(default=None, ge=512)
-    # Pages of one search of the agent, how many of them the vision model looks at, and tokens of what it says of each.
-    agent_pages: int = Field(default=3, ge=1, le=20)
+    """Characters of each candidate that the reranker reads: a longer text than its window is an error of some
+    servers."""
     agent_interpreted: int = Field(default=2, ge=1, le=20)
-    agent_interpretation_tokens: int = Field(default=1500, ge=100, le=20_000)
-    # Servers of the Model Context Protocol whose reading tools the agent has (docs/tools.md): the chart's
-    # job.tools.mcpServers, those with readOnly.
-    agent_servers: list[tools.Server] = Field(default_factory=list, max_length=20)
-    # Passages of one search of the agent, and tokens of what it found: in a decision, in the answer, of a summary, and
-    # from how many on a summary is made (seed 004).
+    """Pages of a search that the vision model looks at for the decision agent."""
     agent_hits: int = Field(default=5, ge=1, le=50)
-    agent_context_tokens: int = Field(default=10_000, ge=500, le=200_000)
-    agent_answer_tokens: int = Field(default=8_000, ge=500, le=200_000)
-    agent_summary_tokens: int = Field(default=5_000, ge=100, le=20_000)
-    agent_summarize_tokens: int = Field(default=50_000, ge=1_000)
-    # Bounds of one question: rounds, tokens that the model reads and writes, seconds.
+    """Passages that one search of the decision agent finds."""
     agent_iterations: int = Field(default=10, ge=1, le=50)
+    """Rounds of one question to the decision agent."""
     agent_tokens: int = Field(default=200_000, ge=1_000)
+    """Tokens that the model reads and writes for one question, after which the decision agent answers."""
     agent_seconds: float = Field(default=600.0, gt=0)
-    # Share of a question's words in what was found with which the agent answers at once; 0: the model alone decides.
+    """Seconds of one question to the decision agent."""
     agent_enough: float = Field(default=0.0, ge=0, le=1)
-    # Questions of this process that agents work on at once; half of them for one client.
+    """Share of a question's words in what was found with which the decision agent answers at once; 0: its model
+    decides."""
     agent_parallel: int = Field(default=200, ge=1, le=10_000)
-    # How long a conversation is kept after its last turn, and the events of a stream after the last one.
+    """Questions that decision agents of one process work on at once; one client has half of them."""
     agent_days: float = Field(default=7.0, gt=0)
-    agent_stream_seconds: float = Field(default=600.0, gt=0)
+    """Days that a conversation with the decision agent is kept after its last turn."""
 
-    # Web pages that may call, by their origins (https://agent.example.com); programs send none and always may.
-    origins: list[str] = Field(default_factory=list)
-    # Names by which clients call the service, beside addresses, names without a dot and local ones; `*.example.com`.
-    allowed_hosts: list[str] = Field(default_factory=list)
-    # Seconds that a tool of an agent may take; then the agent is answered that it may try again.
-    mcp_seconds: float = Field(default=60.0, gt=0)
-
-    # Empty: files that need Tika are refused.
-    tika_url: str = ""
-    tika_seconds: float = Field(default=30.0, gt=0)
+    origins: list[Origin] = Field(default_factory=list)
+    """Web pages of other origins that may call, as in https://agent.example.com, and read answers (CORS); programs
+    always may."""
+    allowed_hosts: list[HostPattern] = Field(default_factory=list, json_schema_extra={"uniqueItems": True})
+    """Further names that clients may call the knowledge base by, such as that of a Gateway; kb.ingress.host needs no
+    entry. *.example.com for all below one, * for any. Needed where kb.tokens has none."""
     max_file_bytes: int = Field(default=32 << 20, ge=1024)
-    # Pages of a PDF with fewer characters than `pdf_page_chars` are drawn and looked at by the vision model, at most
-    # `pdf_pages` of a file; 0 looks at none. Drawing all of them may take `pdf_seconds` of processor time.
+    """Bytes of the largest file or image that is taken."""
     pdf_pages: int = Field(default=10, ge=0, le=200)
+    """Pages with little text of one PDF that are drawn and shown to models.vision; 0 shows none."""
     pdf_page_chars: int = Field(default=100, ge=1, le=10_000)
-    pdf_seconds: int = Field(default=20, ge=1, le=300)
-    # Images that stand in a mail or a page itself and are looked at, of one document; 0 looks at none.
+    """Characters from which a page of a PDF is read by its text alone."""
     inside_images: int = Field(default=10, ge=0, le=50)
-    # What is read of a branch's source files: how many, and bytes of one and of all together. Seed 001 has 150, 50,000
-    # and 5,000,000, which leaves out most of a project. What is left out is said, in the answer and on the branch.
-    code_files: int = Field(default=5_000, ge=0, le=20_000)
-    code_file_bytes: int = Field(default=1_000_000, ge=1, le=1_000_000)
-    code_total_bytes: int = Field(default=100_000_000, ge=1)
-    # Parsing the contents of one request.
+    """Images that stand in one mail or page itself and are shown to models.vision; 0 shows none."""
+    code_files: int = Field(default=budget.DEFAULT.files, ge=0, le=20_000)
+    """Source files of a branch that are read, the first ones by path; 0 reads no code."""
+    code_file_bytes: int = Field(default=budget.DEFAULT.file_bytes, ge=1, le=1_000_000)
+    """Bytes of the largest source file that is read."""
+    code_total_bytes: int = Field(default=budget.DEFAULT.total_bytes, ge=1)
+    """Bytes of all source files of a branch together that are read."""
     code_seconds: float = Field(default=60.0, gt=0, le=3600)
-    # Take ad-hoc queries of Joern, which are programs, for the operator to run.
-    code_queries: bool = False
-    # Address space of the process that resolves branches and answers about them; what needs more is refused.
+    """Seconds that parsing the contents of one request may take."""
     code_memory_bytes: int = Field(default=2 << 30, ge=256 << 20)
-    vision_model: str = "qwen3-vl:8b"
-    # Of this model and of `vision_models`; not set: the backend's.
-    vision_num_ctx: int | None = Field(default=None, ge=512)
-    # For many or large images: the first entry whose bounds are reached takes the place of `vision_model`.
+    """Address space of the process that resolves branches of code and answers about them; a branch that needs more is
+    refused."""
     vision_models: list[VisionModel] = Field(default_factory=list, max_length=20)
-    # Pages as images (docs/visual.md). The model that makes multi-vectors of pages and questions: served at
-    # `visual_url` by vLLM's pooling API, or run here from the weights in `visual_weights`, which needs the extra
-    # `visual`. Without a name there is none, and pages are found by their words.
+    """Models for many or large images: the first entry whose `images` and `bytes` are reached takes the place of
+    `models.vision`."""
     visual_model: str = ""
-    visual_url: str = ""
+    """Model that makes multi-vectors of pages and questions; empty is none, and pages are found by their words
+    (docs/visual.md)."""
+    visual_url: str = Field(default="", pattern=r"^(https?://.+)?$")
+    """Server that runs visualModel by the pooling API of vLLM. With networkPolicy.enabled, open the way to it in
+    networkPolicy.kbEgress."""
     visual_token_file: str = ""
+    """File with the bearer token of that server, which kb.extraVolumes bring."""
     visual_weights: str = ""
+    """Folder with weights that kb.extraVolumes bring, in the place of visualUrl; the image needs the extra `visual`."""
     visual_family: Literal["colqwen2.5", "colqwen3", "colpali", "biqwen2.5"] = "colqwen2.5"
-    # What a served model is given beside each image, and before each question.
+    """What the weights are."""
     visual_prompt: str = Field(default="Describe the image.", max_length=1000)
+    """Text beside each image for a served model."""
     visual_query_prefix: str = Field(default="", max_length=1000)
-    # How a served model cuts an image: pixels of a patch's side (0: not known, and answers have no patch map), patches
-    # of an image at most, and the number of the first patch among its vectors.
+    """Text before each question for a served model."""
     visual_patch_pixels: int = Field(default=0, ge=0, le=256)
+    """Pixels of the side of a patch of a served model: 28 of ColQwen2.5, 32 of ColQwen3. 0: answers have no patch
+    map."""
     visual_patches: int = Field(default=768, ge=1, le=16_384)
+    """Patches that a served model makes of an image at most."""
     visual_first_patch: int = Field(default=4, ge=0, le=1000)
-    # So many vectors of a page become one in the index; all of them are kept beside it.
-    visual_pool: int = Field(default=3, ge=1, le=16)
-    # How Weaviate keeps multi-vectors; of a collection that is there it cannot be changed.
+    """Vectors of an image before that of its first patch."""
     visual_encoding: Literal["", "muvera"] = ""
-    # Pages of a file that are drawn, the first ones.
+    """How Weaviate keeps multi-vectors: each in its index, or a page as one vector (muvera). It cannot be changed
+    later."""
     visual_pages: int = Field(default=200, ge=1, le=5000)
-    # Candidates of the index for a question, and bytes of vectors that are read to put them in order.
-    visual_candidates: int = Field(default=50, ge=1, le=1000)
-    visual_rescore_bytes: int = Field(default=16 << 20, ge=0)
-    # Vectors of a question at most: the index searches once for each. Of a longer question those that are alike become
-    # one.
-    visual_vectors: int = Field(default=128, ge=8, le=1024)
-    # The share of a question's words on a page from which images of pages with text of their own are not looked at.
-    visual_enough: float = Field(default=0.5, ge=0, le=1)
-    # Pixels of a drawn page at most, as it is sent to `visual_url`; 0: as it was drawn.
+    """Pages of a file that are stored as images, the first ones."""
     visual_pixels: int = Field(default=1_400_000, ge=0, le=50_000_000)
-    # Seconds for an image, and for a question.
-    visual_page_seconds: float = Field(default=120.0, gt=0)
-    visual_query_seconds: float = Field(default=5.0, gt=0)
-    # Networks that /crawl may read though they are not public, as CIDR.
-    crawl_networks: list[IPvAnyNetwork] = Field(default_factory=list)
-    # Crawls at once; half of them for one client.
+    """Pixels of a drawn page at most, as it is sent to visualUrl; 0: as it was drawn."""
+    crawl_networks: list[Network] = Field(default_factory=list)
+    """Networks that a crawl may read though they are not public, as CIDR."""
     crawl_parallel: int = Field(default=4, ge=1, le=64)
-    crawl_page_bytes: int = Field(default=4 << 20, ge=1024)
-    crawl_page_seconds: float = Field(default=20.0, gt=0)
-    # Links of a document that its answer names, the first ones; 0 names none.
+    """Crawls at once; half of them for one client."""
     links_per_document: int = Field(default=20, ge=0, le=200)
+    """Links of a mail, an issue, a page or a commit that become tasks of their own, the first ones; 0 makes no such
+    tasks."""
 
-    # Relationships stated by a document's text that are read, the first ones; the answer says how many are left out.
-    relationships_per_document: int = Field(default=2000, ge=0, le=20_000)
-
-    # Stored content without a reference that was not used for so long is deleted; 0 keeps it for ever.
     content_keep_days: float = Field(default=180.0, ge=0)
-    sweep_interval: float = Field(default=3600.0, gt=0)
-    # Versions of a document that were replaced are forgotten after so long, the oldest beyond so many; 0 keeps none.
+    """Days that stored content which nothing refers to is kept after its last use; longer than any schedule. 0 is for
+    ever."""
     history_days: float = Field(default=90.0, ge=0)
+    """Days that a version of a document is kept for asOf after it was replaced; 0 keeps none."""
     history_versions: int = Field(default=20, ge=0, le=1000)
+    """Versions that are kept of one document at most; 0 keeps none."""
 
     session_days: float = Field(default=7.0, gt=0)
-    session_entries: int = Field(default=50, ge=1, le=1000)
+    """Days that an entry of the session memory is kept."""
 
     alpha: float = Field(default=0.4, ge=0, le=1)
-    # Evidence whose best chunks contain less of a question's words is called insufficient; 0 calls none so.
+    """Weight of vectors against words in the search, 0 to 1."""
     answer_threshold: float = Field(default=0.0, ge=0, le=1)
-    # "resume" finds "résumé" by keyword search; false: only as written. A change has all words made again at the start.
+    """Evidence whose best chunks contain less of a question's words is called insufficient; 0 calls none so."""
     fold_diacritics: bool = True
+    """Keyword search finds words whatever their diacritics ("resume" finds "résumé"). A change has the words of all
+    chunks made again at the start."""
     hops: int = Field(default=2, ge=0, le=3)
+    """Hops of the expansion of a search along the graph."""
 
-    # Seconds between two looks for scopes that are to be erased; another process closes them that late.
-    erasure_interval: float = Field(default=5.0, gt=0)
-    # Seconds between two comparisons of what was changed in graph and vectors, and between two of everything: with no
-    # more than the former, everything is compared each time.
     reconcile_interval: float = Field(default=3600.0, gt=0)
+    """Seconds between comparisons, with repair, of what was changed in graph and vectors."""
     full_reconcile_interval: float = Field(default=604_800.0, gt=0)
-    recovery_interval: float = Field(default=30.0, gt=0)
-    recovery_patience: float = Field(default=120.0, ge=0)
+    """Seconds between comparisons of everything in graph and vectors. With no more than reconcileInterval, everything
+    is compared each time."""
     shutdown_seconds: float = Field(default=20.0, ge=0)
+    """Seconds that running requests may go on after SIGTERM."""
 
     @property
     def shared(self) -> bool:

@@ -50,7 +50,7 @@ def adopt(environment: Mapping[str, str], run_token_file: str) -> None:
 class Settings(BaseSettings):
     """`JERVIS_<FIELD>` for every field below."""
 
-    model_config = SettingsConfigDict(env_prefix="JERVIS_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="JERVIS_", extra="ignore", frozen=True, use_attribute_docstrings=True)
 
     task_uid: Annotated[str, Field(min_length=1, max_length=63)]
     task_name: Annotated[str, Field(min_length=1)]
@@ -100,26 +100,24 @@ class Settings(BaseSettings):
     delegations_at_once: Annotated[int, Field(ge=1, le=40)] = 4
     """Delegations of one group that run side by side."""
     use_delegation_graph: bool = False
-    """Delegate to agents and merge what they hand back, in place of answers and orders in steps."""
+    """Work by the delegation graph, in which agents plan and do parts of the work, instead of the graph that answers
+    questions and does orders in steps."""
     use_specialist_agents: bool = False
-    """Delegate to the specialists; without it every delegation is the LegacyAgent's."""
+    """Delegate to the specialist agents; without it one agent does everything, on both graphs."""
     use_dag_execution: bool = False
-    """Run the delegations of a group side by side; without it one after another."""
+    """Work on delegations that do not depend on each other side by side."""
     use_procedural_memory: bool = False
-    """Look procedures up before a plan is made, and learn one from a task that was done."""
+    """Plan by procedures that earlier runs left, and leave new ones after a success."""
     use_decision_agent: bool = False
-    """Have the decision agent of the knowledge base answer the questions of users; orders are worked on as ever."""
+    """Have the decision agent of the knowledge base answer the questions of users (UserInputProcessing); orders are
+    worked on as without it."""
     wall_clock_seconds: _Seconds = 3600
     """The Job's activeDeadlineSeconds, set by the operator. The process ends itself `drain_grace_seconds` earlier, so
     that it can still report; time while preempted does not count."""
     drain_grace_seconds: _Seconds = 10
     """From SIGTERM to cancelling the node in flight; must fit into the pod's terminationGracePeriodSeconds."""
-    delegation_grace_seconds: _Seconds = 0.5
-    """The same for a run that delegates, where it is shorter: a call of a minute in one of many branches would hold the
-    slot for all of them, and what is lost is the calls in flight, one in each branch."""
     unavailable_seconds: Annotated[float, Field(ge=0)] = 120
     """How long one call is retried while its service is unavailable, before the run ends and the operator retries."""
-    max_evidence: Annotated[int, Field(ge=1, le=100)] = 10
     context_chars: Annotated[int, Field(ge=1000)] = 24_000
     """Upper bound of document and evidence text in one prompt; see `evidence_chars`."""
     num_ctx: Annotated[int, Field(ge=1024)] | None = None

@@ -84,7 +84,7 @@ async def _serve(settings: Settings, parts: wiring.Wiring, signals: lifetime.Sig
     gc.freeze()
     jobs += [_start(job, signals) for job in _jobs(parts)]
     sync = parts.records.sync
-    storing = None if sync is None else asyncio.create_task(sync.run(settings.usage_every_seconds))
+    storing = None if sync is None else asyncio.create_task(sync.run())
     try:
         await lifetime.serve(
             parts.front.server,
@@ -95,7 +95,6 @@ async def _serve(settings: Settings, parts: wiring.Wiring, signals: lifetime.Sig
             signals,
             host=settings.host,
             port=settings.port,
-            drain_delay=settings.drain_delay_seconds,
             drain=settings.drain_seconds,
             leave=candidate.leave if candidate is not None else None,
             started=lambda host, port: _log.info(

@@ -20,6 +20,8 @@ from kube import lease
 _log = structlog.get_logger("router.ha")
 
 TERMS = lease.Terms(duration=3.0, renew_every=0.5, margin=0.5)
+_HANDOVER = 30.0
+"""Seconds that one that leaves looks for the next: ten times as long as a Lease lasts."""
 """A holder that died is succeeded after at most `duration` + 2 * `renew_every`; `margin` allows for the time that a
 step down takes."""
 
@@ -44,7 +46,7 @@ class Candidate:
         me: str,
         *,
         holder: Callable[[], Awaitable[str]],
-        handover: float,
+        handover: float = _HANDOVER,
         terms: lease.Terms = TERMS,
         now: Callable[[], float] = time.monotonic,
     ) -> None:

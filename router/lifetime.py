@@ -53,7 +53,6 @@ async def serve(
     *,
     host: str,
     port: int,
-    drain_delay: float,
     drain: float,
     leave: Callable[[], Awaitable[None]] | None = None,
     started: Callable[[str, int], None],
@@ -71,7 +70,6 @@ async def serve(
     _log.info("draining", active=connections.active, grace=drain)
     if leave is not None:
         await leave()
-    await _first(signals.hurry, drain_delay)
     serving.close()
     connections.leave()
     await _quiet(connections, signals, drain)
@@ -106,12 +104,3 @@ async def _cut(connections: Connections, dispatcher: dispatch.Dispatcher, watch:
         async with asyncio.timeout(_LAST_WORDS):
             await connections.quiet()
     connections.drop()
-
-
-async def _first(event: asyncio.Event, timeout: float) -> None:
-    if timeout > 0:
-        try:
-            async with asyncio.timeout(timeout):
-                await event.wait()
-        except TimeoutError:
-            return

@@ -100,7 +100,6 @@ class Outside:
             kube.LeaseStore(self._loaded, settings.namespace, settings.lease, timeout=ha.TERMS.timeout),
             ha.identity(f"{os.uname().nodename}_{uuid.uuid4().hex[:8]}", where),
             holder=self._holder,
-            handover=settings.handover_seconds,
         )
         return self._candidate
 

@@ -23,6 +23,8 @@ _log = structlog.get_logger("router.usage")
 OTHERS = "(others)"
 """Identities above the bound are counted together."""
 _DAY = timedelta(days=1)
+_EVERY = 30.0
+"""Seconds between two additions to the store: a crash loses what came since."""
 
 
 class Count(NamedTuple):
@@ -163,7 +165,7 @@ class Sync:
         self._failing = False
         self._leaving = asyncio.Event()
 
-    async def run(self, interval: float) -> None:
+    async def run(self, interval: float = _EVERY) -> None:
         """Until `leave` was called; then once more."""
         while not self._leaving.is_set():
             await self.once()

@@ -168,7 +168,7 @@ class Wiring:
         )
         # In a cluster a URL is what the author of a GpuBackend wrote; loopback is the router's own pod there.
         local = settings.gpu_backends is not None or settings.backend_loopback
-        pools = Pools(lambda url: Pool(url, connect_timeout=settings.connect_seconds, loopback=local))
+        pools = Pools(lambda url: Pool(url, loopback=local))
         prober = health.Prober(
             known,
             pools,
@@ -182,9 +182,7 @@ class Wiring:
         settings, now, candidate, source = self._settings, self._now, self.cluster.candidate, self.cluster.source
         known, leader = self.backends.book, report.ALONE if candidate is None else candidate
         plan = scheduler.Scheduler(
-            ageing=scheduler.Ageing(limits=settings.ageing, every=settings.ageing_every),
             bounds=self.bounds.queue,
-            pace=scheduler.Pace(residence=settings.set_residence_seconds),
             grace=settings.restart_grace_seconds,
             affinity=affinity.Affinity(settings.affinity_requests),
         )
@@ -345,7 +343,6 @@ def bounds(settings: Settings) -> MemoryBounds:
             unsent=shares.unsent,
             reading=settings.client_read_seconds,
             rate=settings.client_bytes_per_second,
-            idle=settings.client_idle_seconds,
         ),
     )
 
@@ -359,7 +356,6 @@ def _limits(settings: Settings) -> stall.Limits:
         between=settings.between_chunks_seconds,
         write=settings.client_stall_seconds,
         cpu_first=settings.cpu_first_byte_seconds,
-        cpu_between=settings.cpu_between_chunks_seconds,
         hold=settings.hold_seconds or stall.NEVER,
         foreign_hold=settings.foreign_hold_seconds or stall.NEVER,
     )

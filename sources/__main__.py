@@ -61,6 +61,8 @@ log = structlog.get_logger("sources")
 AWAY_SECONDS = 2.0
 LAG_SECONDS = 30.0
 SPARE_THREADS = 8
+KB_SECONDS = 60.0
+"""Of a call to the knowledge base: commits are embedded while it waits."""
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
@@ -131,19 +133,19 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     # Clones last minutes in threads; names of hosts are looked up in threads of the same pool.
-    threads = ThreadPoolExecutor(config.at_once + config.git_reads + SPARE_THREADS, "sources")
+    threads = ThreadPoolExecutor(config.at_once + reading.AT_ONCE + SPARE_THREADS, "sources")
     asyncio.get_running_loop().set_default_executor(threads)
     measured = metrics.Metrics(prometheus_client.CollectorRegistry())
     health = Health(measured.registry)
     loaded = kube.configuration(config.kubeconfig)
     session = kube.session(loaded, fence=_free)
     tls = tls_trust.context()
-    http = httpx.AsyncClient(verify=tls, timeout=httpx.Timeout(config.kb_timeout, connect=5.0), trust_env=False)
+    http = httpx.AsyncClient(verify=tls, timeout=httpx.Timeout(KB_SECONDS, connect=5.0), trust_env=False)
     store = mongo.client(config.mongodb_uri)
     runners = [await _listen(health.application(), config.metrics_host, config.metrics_port)]
-    api = kube.Kube(loaded, session, fence=_free, timeout=config.request_timeout)
+    api = kube.Kube(loaded, session, fence=_free)
     database = store[config.mongodb_database]
-    assigned = assignments.Assignments(database, lasts=config.claim_seconds, release=config.release)
+    assigned = assignments.Assignments(database, release=config.release)
     stored = items.Items(database)
     # Patient: commits are embedded while they are answered.
     knowledge = kb.Client(config.kb_url, http, token=config.kb_token, patient=True)
@@ -206,7 +208,7 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
         measured,
         owner=owner,
         width=config.at_once,
-        renew=config.claim_seconds / 3,
+        renew=assignments.LASTS / 3,
         wall=wall,
         monotonic=time.monotonic,
         stored_here={connection.Type.MEETING: partial(meeting.Meetings, kept)},
@@ -222,8 +224,6 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
         workspace,
         repository,
         measured,
-        width=config.git_reads,
-        seconds=config.git_read_seconds,
         wall=wall,
         hidden=hidden.hidden,
     )
@@ -264,7 +264,7 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
     runs = _runs(config)
     book = token_file.Book(Path(config.tokens_file)) if config.tokens_file else None
     admits = gate.Gate(None if runs is None else runs.verifier, book)
-    calls = app.build(served, admits, max_body=config.api_max_body_bytes, body_seconds=config.api_body_seconds)
+    calls = app.build(served, admits)
     runners.append(await _listen(calls, config.api_host, config.api_port))
     prepared = (
         assigned.prepare, stored.prepare, entries.prepare, kept.prepare, recordings.prepare, kept_tokens.prepare

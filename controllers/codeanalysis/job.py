@@ -51,12 +51,12 @@ class Template:
     run: runs.Template
     sources_url: str
     kb_url: str
-    joern: str = ""
-    seconds: int = 1800
-    memory: str = "4Gi"
-    heap: str = "3g"
+    joern: str
+    seconds: int
+    memory: str
+    heap: str
+    ttl_seconds: int
     scratch: str = "4Gi"
-    ttl_seconds: int = 600
 
 
 @dataclass(frozen=True, slots=True)

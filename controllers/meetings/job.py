@@ -34,15 +34,15 @@ class Template:
     image: str
     engine: str
     model: str
-    deadline_seconds: int = 14_400
-    ttl_seconds: int = 600
+    deadline_seconds: int
+    ttl_seconds: int
+    scratch: str
+    """Of the volume that holds the recording while it is read."""
     resources: Mapping[str, Any] = field(default_factory=dict)
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: Sequence[Mapping[str, Any]] = ()
     volumes: Sequence[Mapping[str, Any]] = ()
     mounts: Sequence[Mapping[str, Any]] = ()
-    scratch: str = "3Gi"
-    """Of the volume that holds the recording while it is read."""
 
 
 def manifest(row: Row, template: Template, token: lease.FencingToken) -> dict[str, Any]:

@@ -35,6 +35,9 @@ from sources.providers.meetings import store as meetings
 log = structlog.get_logger("operator")
 
 LEASE_LOST = 70
+KB_SECONDS = 900.0
+"""Of one call to the knowledge base that runs no model. One that does is given up by its priority, after the time for
+which the router lets that wait (`crds.priority.SILENCE`), or it would join the router's queue again at its end."""
 """Exit code of a process that must not write any more."""
 
 
@@ -93,7 +96,7 @@ class Clients:
                 connections=config.qualify_at_once + 4, verify=trusted, request_class=kube.fenced(fence)
             ),
             event_hooks={"request": [tracing.pass_on, self._fenced]},
-            timeout=httpx.Timeout(config.kb_timeout, connect=5.0),
+            timeout=httpx.Timeout(KB_SECONDS, connect=5.0),
         )
         self._router_http = httpx.AsyncClient(transport=router.transport(verify=trusted))
         self.probe_http = http.client(tls=trusted, find=probe.Judge(loopback=config.probe_loopback).find)

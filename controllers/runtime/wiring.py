@@ -59,7 +59,7 @@ class Wiring:
         self.admission = config.admitted(served.annotations)
         self._judge = judge
         self.index, self.workloads = task_index.Tasks(wall), workloads.Workloads(config.namespace)
-        self._work: queue.WorkQueue[str] = queue.WorkQueue(self._monotonic, config.queue_capacity)
+        self._work: queue.WorkQueue[str] = queue.WorkQueue(self._monotonic)
         self.readings = readings.Readings(self._monotonic)
         self._events_and_connections()
         self._backends()

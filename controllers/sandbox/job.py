@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -47,12 +47,12 @@ class Template:
 
     run: runs.Template
     kb_url: str
-    images: Mapping[str, str] = field(default_factory=dict)
-    seconds: int = 600
-    memory: str = "2Gi"
-    cpu: str = "1"
+    images: Mapping[str, str]
+    seconds: int
+    memory: str
+    cpu: str
+    ttl_seconds: int
     scratch: str = "4Gi"
-    ttl_seconds: int = 600
 
 
 def identity(command: Command) -> str:

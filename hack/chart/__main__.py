@@ -1,4 +1,5 @@
-"""`python -m hack.chart`: write the chart's CRD templates, its admission rules and the README's table of values.
+"""`python -m hack.chart`: write the chart's CRD templates, its admission rules, the schema of its settings and the
+README's table of values.
 
 `--check` compares them only: exit status 1 and one line for each file that is out of date.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from hack.chart import admission, definitions, readme
+from hack.chart import admission, definitions, readme, settings
 
 
 def main(arguments: list[str]) -> int:
@@ -18,7 +19,8 @@ def main(arguments: list[str]) -> int:
     wanted = {
         **definitions.templates(),
         admission.TARGET: admission.rules(),
-        readme.CHART / "README.md": readme.rendered(),
+        settings.TARGET: settings.rendered(),
+        settings.CHART / "README.md": readme.rendered(),
     }
     stale = set(definitions.TARGET.glob("*.yaml")) - set(wanted)
     if arguments:

@@ -7,33 +7,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic.alias_generators import to_camel
-from pydantic_settings import BaseSettings
 
-from controllers import settings as operator
 from crds import modelroles
-from kb import settings as kb
-from router import settings as router
-from sources import settings as sources
-from tests.fakes.ollama import settings as simulator
+from hack.chart import settings
+from hack.chart.settings import CHART
 
-CHART = Path(__file__).resolve().parents[2] / "charts" / "jervis"
 _BEGIN = "<!-- values: written by `python -m hack.chart` -->\n"
 _END = "<!-- end of values -->\n"
 # Their insides are Kubernetes' own shapes, or are explained in one place for all components.
 _WHOLE = ("resources", "digest", "pullPolicy", "tag", "repository", "ports", "to")
-_PROCESSES: dict[str, type[BaseSettings]] = {
-    "operator.settings": operator.Settings,
-    "router.settings": router.Settings,
-    "kb.settings": kb.Settings,
-    "sources.settings": sources.Settings,
-    "simulator.gpu.settings": simulator.Settings,
-    "simulator.cpu.settings": simulator.Settings,
-}
+_PROCESSES = {block.path: block for block in settings.PROCESSES}
 _LIMIT = "of what `router.resources.limits.memory` leaves beside 96 MiB"
 _WEAVIATE, _ARANGO = "Weaviate's own", "ArangoDB's own"
 _BACKEND = "the GpuBackend's"
@@ -80,7 +66,7 @@ def rendered() -> str:
 
 def table() -> str:
     """A Markdown table: value, default, meaning. Raises UnknownError for a value without a default."""
-    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads(settings.rendered())
     defaults = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     found = _rows(schema, schema, defaults, "")
     rows = [
@@ -99,7 +85,7 @@ def _rows(root: dict[str, Any], node: dict[str, Any], default: Any, path: str) -
     for name, child in properties.items():
         known = default.get(name) if isinstance(default, dict) else None
         if known is None and path in _PROCESSES:
-            known = _default(_PROCESSES[path], name)
+            known = _PROCESSES[path].default(name)
         below = f"{path}.{name}".lstrip(".")
         if known is not None or path in _PROCESSES or below in COMPUTED:
             yield from _rows(root, child, known, below)
@@ -109,12 +95,6 @@ def _target(root: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
     reference = node.get("$ref")
     found: dict[str, Any] = root["$defs"][reference.rpartition("/")[2]] if reference else node
     return found
-
-
-def _default(process: type[BaseSettings], name: str) -> Any:
-    """What the process takes when the chart gives it nothing."""
-    field = next((field for key, field in process.model_fields.items() if to_camel(key) == name), None)
-    return field.get_default(call_default_factory=True) if field else None
 
 
 def _cell(path: str, default: Any) -> str:

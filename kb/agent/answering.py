@@ -33,6 +33,8 @@ _PARTS = (1, 2, 4)
 """Of the passages: all, half and a quarter of what their tokens may be."""
 _SAYING = frozenset({"never-say", "always-say", enforce_lines.ALWAYS_CITE})
 NOT_SUMMARIZED = "not summarized"
+CONTEXT_TOKENS = 8000
+"""Tokens of what was found in the prompt of an answer; rules may have half of it."""
 """In the hidden environment: a summary failed, and is not tried again."""
 
 _ANSWER_SYSTEM = """Based on the retrieved information, answer the user's question.
@@ -56,7 +58,7 @@ class TextResponseTool(Chosen):
     inputs = NoInputs
     status = "Writing the answer..."
 
-    def __init__(self, model: voice.Voice, *, context_tokens: int = 8000) -> None:
+    def __init__(self, model: voice.Voice, *, context_tokens: int = CONTEXT_TOKENS) -> None:
         self._model = model
         self._context_tokens = context_tokens
 

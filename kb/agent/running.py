@@ -18,7 +18,7 @@ import structlog
 from crds import errors as root
 from crds import priority, scope
 from kb import api, errors, metrics
-from kb.agent import grounds, orchestrator, retrieving, store
+from kb.agent import answering, grounds, orchestrator, retrieving, store
 from kb.agent.environment import tokens
 from kb.agent.tree import TreeData, Turn
 from kb.rules import enforce
@@ -46,7 +46,7 @@ class Bounds:
 
     seconds: float = 600.0
     at_once: int = 200
-    answer_tokens: int = 8000
+    answer_tokens: int = answering.CONTEXT_TOKENS
 
 
 class Running:

@@ -44,6 +44,8 @@ _READ_AGAIN = timedelta(seconds=0.5)
 _ANSWER = timedelta(hours=1)
 """A conversation that a question opens lasts for at least so long: until it is answered."""
 _AT_ONCE = 500
+_STREAM_LIFE = timedelta(minutes=10)
+"""After the last event of an answer: a reader whose connection broke comes back within seconds or minutes."""
 """Streams that are deleted with one command."""
 
 
@@ -99,7 +101,12 @@ class Streams(_Rows):
     """The events that can be read again. Raises `kb.errors.Away`."""
 
     def __init__(
-        self, database: mongo.Database, clock: Callable[[], datetime], shut: closed.Closed, *, life: timedelta
+        self,
+        database: mongo.Database,
+        clock: Callable[[], datetime],
+        shut: closed.Closed,
+        *,
+        life: timedelta = _STREAM_LIFE,
     ) -> None:
         super().__init__(database, clock, shut, (STREAMS, EVENTS), life)
         self._streams, self._events = self._tables

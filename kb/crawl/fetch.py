@@ -16,6 +16,10 @@ from kb.crawl import address
 
 AGENT = "jervis-kb"
 _REDIRECTS = 5
+PAGE_BYTES = 4 << 20
+"""Bytes of a page; a larger one is no text to read."""
+PAGE_SECONDS = 20.0
+"""Seconds for a page, its redirects included."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,9 @@ class Fetcher:
     """`opened` is a client of `clients.http` that finds addresses by an `address.Judge`. `max_bytes` bounds a body,
     `seconds` a page."""
 
-    def __init__(self, opened: httpx.AsyncClient, *, max_bytes: int, seconds: float) -> None:
+    def __init__(
+        self, opened: httpx.AsyncClient, *, max_bytes: int = PAGE_BYTES, seconds: float = PAGE_SECONDS
+    ) -> None:
         self._http = opened
         self._max_bytes = max_bytes
         self._seconds = seconds

@@ -51,11 +51,15 @@ class Extracted:
     starts: paging.Starts = ()
 
 
+SECONDS = 30.0
+"""Seconds for a parse; the caller waits for it."""
+
+
 class Tika:
     """One server. `seconds` bounds a parse, `max_chars` the text of a file. Raises `kb.errors.Away` and `Invalid`."""
 
     def __init__(
-        self, url: str, opened: httpx.AsyncClient, *, seconds: float = 30.0, max_chars: int = 4_000_000
+        self, url: str, opened: httpx.AsyncClient, *, seconds: float = SECONDS, max_chars: int = 4_000_000
     ) -> None:
         self._url = url.rstrip("/")
         self._http = opened

@@ -149,7 +149,7 @@ def build(
     if left_out:
         problems.append(
             f"{len(left_out)} relationships that the text states are left out: of a document {most} are read "
-            "(kb.settings.relationshipsPerDocument); split it, or give them as `relationships`"
+            "at most; split it, or give them as `relationships`"
         )
     return replace(_finish(builder), problems=problems)
 

@@ -60,6 +60,10 @@ class Nothing:
         return Judged(Outcome.OFF)
 
 
+_CANDIDATES = 20
+"""The best candidates of a question, which are judged; each is one more text for the model."""
+
+
 class CrossEncoder:
     """Implements `Reranker`: one call for a question, of the first `chars` characters of each passage.
 
@@ -72,7 +76,7 @@ class CrossEncoder:
         model: str,
         meters: metrics.Metrics,
         *,
-        candidates: int,
+        candidates: int = _CANDIDATES,
         seconds: float,
         chars: int,
     ) -> None:

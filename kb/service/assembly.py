@@ -62,6 +62,8 @@ from router import client as router_client
 
 _TIDY = 3600.0
 _CENSUS = 60.0
+_SWEEP = 3600.0
+"""Seconds between two looks for contents and versions that are kept no longer: they are kept for days."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
 
     asked = asking(config.extract_model)
     fast = asking(config.fast_model) if config.fast_model else None
-    seconds = config.pdf_seconds
-    drawing = pages.Limits(config.pdf_pages, config.pdf_page_chars, seconds=seconds, wall=3.0 * seconds + 10)
+    drawing = pages.Limits(config.pdf_pages, config.pdf_page_chars)
     seen = visual.writing(ground.visual, ground.content, ground.graph, ground.shut, drawing, meters, clock)
     stores = document.Stores(
         book,
@@ -134,26 +135,20 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     pipe = pipeline.Pipeline(
         stores, asked, ground.vectors.documents, meters, clock, limits(config), eyes, fast, sources
     )
-    writers = lanes.Lanes(meters, width=config.lane_width, waiting=config.lane_waiting)
+    writers = lanes.Lanes(meters, width=config.lane_width)
     # A call that waits for models holds its slot for minutes: no slot that a call without models needs.
-    readers = lanes.Lanes(meters, width=config.lane_width, waiting=config.lane_waiting, kind="model")
+    readers = lanes.Lanes(meters, width=config.lane_width, kind="model")
     known = observers.Observers(ground.database, kept.turns, ground.shut, clock)
-    workers = worker.Workers(
-        queue, pipe, meters, clock, general=config.queue_workers, urgent=config.queue_urgent_workers
-    )
+    workers = worker.Workers(queue, pipe, meters, clock, general=config.queue_workers)
     merger = merge.Merger(registry, ground.graph, queue, clock, workers.wake, kept.turns)
     patience = timedelta(seconds=config.recovery_patience)
     recoverer = recovery.Recovery(book, pipe, readers, meters, clock, patience=patience)
     judge = address.Judge([str(network) for network in config.crawl_networks])
     tls = tls_trust.context()
-    web = await stack.enter_async_context(outward.client(tls=tls, find=judge.find, seconds=config.crawl_page_seconds))
-    own = await stack.enter_async_context(outward.client(tls=tls, seconds=config.tika_seconds + 60))
-    fetcher = fetch.Fetcher(web, max_bytes=config.crawl_page_bytes, seconds=config.crawl_page_seconds)
-    parser = (
-        tika.Tika(config.tika_url, own, seconds=config.tika_seconds, max_chars=config.max_chars)
-        if config.tika_url
-        else None
-    )
+    web = await stack.enter_async_context(outward.client(tls=tls, find=judge.find, seconds=fetch.PAGE_SECONDS))
+    own = await stack.enter_async_context(outward.client(tls=tls, seconds=tika.SECONDS + 60))
+    fetcher = fetch.Fetcher(web)
+    parser = tika.Tika(config.tika_url, own, max_chars=config.max_chars) if config.tika_url else None
     reading = reader.Reader(parser, seeing, meters, pages.Renderer(drawing), _inner(config))
     checker = check.Checker(ground.graph, ground.vectors.store, pipe.working)
     reconciler = reconcile.Reconciler(
@@ -203,7 +198,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     if config.content_keep_days:
         keep = timedelta(days=config.content_keep_days)
         sweeping = sweep.Sweeper(ground.content, ground.database, [book, queue], meters, clock, keep=keep)
-        duties.append(lambda turn: kept_on("contents", lambda: sweeping.run(interval=config.sweep_interval)))
+        duties.append(lambda turn: kept_on("contents", lambda: sweeping.run(interval=_SWEEP)))
     if ground.vectors.view is not None and ground.vectors.indexes is not None:
         copier = copying.Reindexer(
             ground.vectors.book,
@@ -217,7 +212,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         duties.append(lambda turn: kept_on("reindex", lambda: copier.run(turn, interval=config.erasure_interval)))
     # Also where none is kept any more: what was kept before goes.
     keeper = history.Keeper(ground.graph, ground.vectors.store, meters, clock, keep=timedelta(days=config.history_days))
-    duties.append(lambda turn: kept_on("history", lambda: keeper.run(turn, interval=config.sweep_interval)))
+    duties.append(lambda turn: kept_on("history", lambda: keeper.run(turn, interval=_SWEEP)))
     if kept.claims is not None:
         works.append(kept_on("turns", kept.claims.run))
         carrier = carry.Carrier(config.data_dir, ground.database, book, book, queue, clock)
@@ -378,10 +373,8 @@ def limits(config: settings.Settings) -> document.Limits:
         chunk_chars=config.chunk_chars,
         chunk_overlap=config.chunk_overlap,
         max_chars=config.max_chars,
-        parallel=config.extract_parallel,
         versions=config.history_versions if config.history_days else 0,
         links=config.links_per_document,
-        relationships=config.relationships_per_document,
         tools=config.qualify_tools,
         images=config.inside_images,
     )

@@ -73,6 +73,7 @@ from kb.vectors import store as vectors
 from kb.vectors.weaviate import schema as weaviate_schema
 from kb.visual import assembly as visual
 from kb.visual import search as pages_search
+from kb.visual import served as visual_served
 from router import client as router_client
 
 log = structlog.get_logger("kb")
@@ -170,7 +171,6 @@ async def _built(
         _now,
         lambda: uuid.uuid4().hex,
         life=timedelta(days=config.session_days),
-        most=config.session_entries,
     )
     more = [
         *rules.Rules(rules_mongo.Rules(database, _now)).routes(),
@@ -179,7 +179,7 @@ async def _built(
         *memory.Memory(task.Tasks(database, _now), book, procedures.Procedures(database, _now)).routes(),
     ]
     others = await stack.enter_async_context(
-        outward.client(tls=tls_trust.context(), seconds=config.visual_page_seconds + 60)
+        outward.client(tls=tls_trust.context(), seconds=visual_served.PAGE_SECONDS + 60)
     )
     seen = visual.ground(config, database, others, _now)
     stack.push_async_callback(seen.index.close)
@@ -306,7 +306,6 @@ async def _built(
             browsers.Origins(config.origins),
             "JERVIS_KB",
         ),
-        tool_seconds=config.mcp_seconds,
         buffered=config.max_buffered_bytes,
     )
 
@@ -367,7 +366,6 @@ def _reranker(config: settings.Settings, router: router_client.Client, meters: m
         router,
         config.rerank_model,
         meters,
-        candidates=config.rerank_candidates,
         seconds=config.rerank_seconds,
         chars=config.rerank_chars,
     )
@@ -388,14 +386,13 @@ def _looking(
     choices = [vision.Choice(one.images, one.bytes, asking_model(one.model)) for one in config.vision_models]
     usual = asking_model(config.vision_model)
     return [
-        seeing.ColQwenSearchTool(looks, limit=config.agent_pages),
+        seeing.ColQwenSearchTool(looks),
         seeing.VisualInterpretationTool(
             looks,
             lambda sizes: vision.chosen(usual, choices, sizes),
             in_force,
             functools.partial(vectors.text, vector_store),
             pages=config.agent_interpreted,
-            tokens=config.agent_interpretation_tokens,
             pixels=config.visual_pixels,
         ),
     ]
@@ -415,36 +412,28 @@ def _agent(
     tools: list[tree.Tool] = [
         *own,
         retrieving.RulesTool(),
-        answering.TextResponseTool(model, context_tokens=config.agent_answer_tokens),
-        answering.SummarizeTool(
-            model,
-            threshold=config.agent_summarize_tokens,
-            summary_tokens=config.agent_summary_tokens,
-            context_tokens=config.agent_context_tokens,
-        ),
+        answering.TextResponseTool(model),
+        answering.SummarizeTool(model),
     ]
-    limits = orchestrator.Limits(
-        config.agent_iterations, config.agent_tokens, config.agent_context_tokens, config.agent_enough
-    )
+    limits = orchestrator.Limits(config.agent_iterations, config.agent_tokens, enough=config.agent_enough)
 
     beside = servers.Servers(config.agent_servers, time.monotonic) if config.agent_servers else None
 
     def fresh_id() -> str:
         return uuid.uuid4().hex
 
-    life = timedelta(seconds=config.agent_stream_seconds)
     days = timedelta(days=config.agent_days)
     return running.Questions(
         orchestrator.AgentOrchestrator(tools, model, meters, time.monotonic, limits=limits, beside=beside, pages=looks),
         rules_mongo.Rules(database, _now),
-        agent_store.Streams(database, _now, shut, life=life),
+        agent_store.Streams(database, _now, shut),
         agent_store.Conversations(database, _now, shut, fresh_id, life=days),
         meters,
         _now,
         fresh_id,
         asyncio.sleep,
         graph_store.committed,
-        bounds=running.Bounds(config.agent_seconds, config.agent_parallel, config.agent_answer_tokens),
+        bounds=running.Bounds(config.agent_seconds, config.agent_parallel),
         pages=looks.visible,
     )
 
@@ -475,7 +464,6 @@ def _graph(config: settings.Settings, migrated: Callable[[int, int], None]) -> g
             config.arango_username,
             password,
             cluster=cluster,
-            pool=config.arango_pool,
             seconds=config.read_seconds,
         )
     return graph_sqlite.Store(config.data_dir / "graph.sqlite", seconds=config.read_seconds, migrated=migrated)

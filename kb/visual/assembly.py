@@ -59,10 +59,8 @@ def ground(
         made,
         choice.Mongo(database, clock),
         _embedder(config, http),
-        making.Limits(config.visual_pages, config.pdf_page_chars, config.visual_pool),
-        search.Bounds(
-            config.visual_candidates, config.visual_rescore_bytes, config.visual_enough, config.visual_vectors
-        ),
+        making.Limits(config.visual_pages, config.pdf_page_chars),
+        search.Bounds(),
     )
 
 
@@ -110,7 +108,5 @@ def _embedder(config: settings.Settings, http: httpx.AsyncClient) -> embedder.Po
         said=config.visual_prompt,
         before=config.visual_query_prefix,
         patches=patches,
-        page_seconds=config.visual_page_seconds,
-        query_seconds=config.visual_query_seconds,
         pixels=config.visual_pixels,
     )

@@ -27,6 +27,8 @@ from kb.visual import embedder, model, picture
 
 _AT_ONCE = 2
 _MOST_BYTES, _MOST_VECTORS = 64 << 20, 4096
+PAGE_SECONDS = 120.0
+"""Seconds for an image: a server may load the model first."""
 # What is larger is parsed by another thread.
 _LARGE = 256 << 10
 
@@ -49,7 +51,7 @@ class Served:
         said: str = "Describe the image.",
         before: str = "",
         patches: embedder.Patches = embedder.Patches(),  # noqa: B008 -- frozen
-        page_seconds: float = 120.0,
+        page_seconds: float = PAGE_SECONDS,
         query_seconds: float = 5.0,
         pixels: int = 0,
         most_bytes: int = _MOST_BYTES,

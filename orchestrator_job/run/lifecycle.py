@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from orchestrator_job.run import graph
 
 _log = structlog.get_logger("orchestrator_job.run.lifecycle")
+_DELEGATION_GRACE = 0.5
+"""Seconds of grace of a run that delegates, where its own are more: a call of a minute in one of many branches would
+hold the slot for all of them, and what is lost is the calls in flight, one in each branch (decision 0147)."""
 
 
 class Run:
@@ -104,7 +107,7 @@ class Run:
         def limit(reason: str) -> None:
             grace = self._settings.drain_grace_seconds
             if self._wired is not None and self._wired.delegates:
-                grace = min(grace, self._settings.delegation_grace_seconds)
+                grace = min(grace, _DELEGATION_GRACE)
             _log.info("draining", reason=reason, grace_seconds=grace)
             loop.call_later(grace, work.cancel)
 

@@ -38,6 +38,8 @@ _IN_TIME = 0.8
 """Share of the run's time for delegations; the synthesis has the rest."""
 _FIRST_SEARCH = 0.75
 """Share of the evidence's characters for the first search of a run that makes a plan; its steps fill the rest."""
+_PASSAGES = 10
+"""Passages of the search before the answer, as many as a caller of `/retrieve` gets who names no number."""
 
 
 @dataclass(kw_only=True)
@@ -267,7 +269,7 @@ class Wiring:
                     self.insistence,
                     loader,
                     urgency=beside(settings),
-                    max_results=settings.max_evidence,
+                    max_results=_PASSAGES,
                     context_chars=int(settings.evidence_chars * (_FIRST_SEARCH if settings.plans else 1)),
                     room=room,
                 ),

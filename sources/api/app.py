@@ -18,11 +18,15 @@ from sources.api.gate import Gate
 _PROGRAMS = shared.Pages(None, browsers.Origins(), "JERVIS_SOURCES")
 """No web page calls here: each caller shows a token."""
 DESCRIPTION = "/api/v1/openapi.json"
+MOST_BYTES = 4 << 20
+BODY_SECONDS = 30.0
 _Model = TypeVar("_Model", bound=pydantic.BaseModel)
 _SECONDS = web.AppKey("body_seconds", float)
 
 
-def build(served: Sequence[routes.Served], gate: Gate, *, max_body: int, body_seconds: float) -> web.Application:
+def build(
+    served: Sequence[routes.Served], gate: Gate, *, max_body: int = MOST_BYTES, body_seconds: float = BODY_SECONDS
+) -> web.Application:
     """The application with these routes and its description, which needs no token. A body over `max_body` bytes is
     refused, and one that takes longer than `body_seconds`."""
     application = web.Application(client_max_size=max_body, middlewares=[problems.middleware, _PROGRAMS.middleware()])

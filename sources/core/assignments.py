@@ -26,6 +26,8 @@ from sources.core.state import State, read, stored
 CONNECTIONS, ITEMS = "source_connections", mongo_collections.SOURCE_ITEMS
 GONE = "Gone"
 """State of items that left their source."""
+LASTS = 60.0
+"""Seconds after which the Connections of a process that ended without a word are polled by another."""
 
 UNKNOWN = timedelta(minutes=15)
 """Before a Connection that this version does not understand is looked at again."""
@@ -138,7 +140,7 @@ class Assignments:
         database: Any,
         *,
         fence: Callable[[], None] = lambda: None,
-        lasts: float = 60.0,
+        lasts: float = LASTS,
         release: str = "",
         ids: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:

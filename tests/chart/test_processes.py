@@ -24,20 +24,40 @@ from tests.controllers import build
 PROCESSES = {
     "operator": (
         "controllers.settings", "JERVIS_OPERATOR_", ("operator",),
-        {"kubeconfig", "metrics_host", "history_host", "probe_loopback"},
+        {
+            "kubeconfig", "metrics_host", "history_host", "probe_loopback",
+            # Tests set these in order to be fast.
+            "archive_seconds", "deletes_per_second", "handover_seconds", "notice_seconds", "outcome_seconds",
+            "probe_seconds", "recheck_seconds", "request_timeout", "resync_seconds", "stale_seconds",
+            "wait_reason_seconds",
+        },
     ),
     "router": (
         "router.settings", "JERVIS_ROUTER_", ("router",),
-        {"kubeconfig", "gpu_backends", "secrets_dir", "host", "backend_loopback"},
+        {
+            "kubeconfig", "gpu_backends", "secrets_dir", "host", "backend_loopback",
+            # Tests set these in order to be fast.
+            "circuit_pause_seconds", "client_bytes_per_second", "client_stall_seconds", "probe_interval_seconds",
+            "probe_timeout_seconds", "secrets_every_seconds",
+            # Callers wait as long.
+            "deadlines",
+        },
     ),
-    "kb": ("kb.settings", "JERVIS_KB_", ("kb",), set[str]()),
+    "kb": (
+        "kb.settings", "JERVIS_KB_", ("kb",),
+        # Tests set these in order to be fast.
+        {"erasure_interval", "recovery_interval", "recovery_patience"},
+    ),
     "sources": (
         "sources.settings", "JERVIS_SOURCES_", ("sources",),
         {"kubeconfig", "metrics_host", "api_host", "loopback"},
     ),
     "ollama-gpu": (
         "tests.fakes.ollama.settings", "FAKE_OLLAMA_", ("simulator", "gpu"),
-        {"script", "faults", "ready_file", "default_window_counts"},
+        {
+            "script", "faults", "ready_file", "default_window_counts", "drain_seconds", "embedding_threads",
+            "keep_alive", "max_queue", "num_ctx", "unload_seconds",
+        },
     ),
 }  # fmt: skip
 EVERYTHING = (
@@ -124,11 +144,11 @@ def test_a_setting_becomes_a_variable_that_the_process_understands(
     chart: Chart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rendered = chart.render(
-        "--set-json", 'router.settings={"maxBodyBytes": 1000000000, "connectSeconds": 0.5, "logLevel": "debug"}'
+        "--set-json", 'router.settings={"maxBodyBytes": 1000000000, "progressSeconds": 0.5, "logLevel": "debug"}'
     )
     rendering.tell(rendered, "router", monkeypatch)
     read = settings_of("router")().model_dump()
-    assert (read["max_body_bytes"], read["connect_seconds"], read["log_level"]) == (10**9, 0.5, "debug")
+    assert (read["max_body_bytes"], read["progress_seconds"], read["log_level"]) == (10**9, 0.5, "debug")
     assert (read["host"], read["port"]) == ("", 11430)  # every address, of IPv6 and of IPv4
     limit = rendering.told(rendered, "router")["JERVIS_ROUTER_MEMORY_LIMIT_BYTES"]["valueFrom"]["resourceFieldRef"]
     assert limit == {"containerName": "router", "resource": "limits.memory"}

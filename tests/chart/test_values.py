@@ -16,6 +16,7 @@ from pydantic.alias_generators import to_camel
 from controllers import settings
 from crds import modelroles, pendingtask
 from hack.chart import definitions, readme
+from hack.chart import settings as generated
 from kube import lease
 from tests.chart.rendering import CHART, KUBERNETES, VARIANTS, Chart, Manifest
 from tests.chart.test_processes import PROCESSES, schema_of, settings_of, snake
@@ -292,6 +293,27 @@ def _number(bound: Any) -> float:
 
 def test_the_readme_lists_the_values_as_they_are() -> None:
     assert (CHART / "README.md").read_text() == readme.rendered(), "run `python -m hack.chart`"
+
+
+def test_the_schema_has_the_settings_as_they_are() -> None:
+    assert (CHART / "values.schema.json").read_text() == generated.rendered(), "run `python -m hack.chart`"
+
+
+def test_a_setting_has_one_text_and_one_default() -> None:
+    """Those of its class: values.yaml states a default only where it is another one, or where readers look for it."""
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    described = schema["properties"]["router"]["properties"]["settings"]["properties"]
+    assert described["anonymousCeiling"]["enum"] == ["P0", "P1", "P2", "P3"]
+    assert described["maxWaiting"] == {
+        "type": "integer",
+        "description": "Requests that may wait; more are refused with 429.",
+        "default": 20_000,
+        "minimum": 1,
+    }
+    operator = schema["properties"]["operator"]["properties"]["settings"]["properties"]
+    assert operator["idleSeconds"]["default"] == 30
+    tools = schema["properties"]["job"]["properties"]["tools"]["properties"]
+    assert "default" not in tools["cloneBytes"], "values.yaml has it"
 
 
 def test_every_value_has_its_default_in_the_readme() -> None:

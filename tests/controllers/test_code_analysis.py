@@ -27,7 +27,9 @@ RUN = runs.Template(
     namespace="jervis", image="jervis:1", image_pull_policy="Always", service_account="jervis-job", kb_url="http://kb-read",
     router_url="http://router", mongodb_uri="mongodb://user:password@db", model="m",
 )  # fmt: skip
-TEMPLATE = job.Template(RUN, "http://sources", "http://kb-write", joern="joern:1", seconds=600)
+TEMPLATE = job.Template(
+    RUN, "http://sources", "http://kb-write", joern="joern:1", seconds=600, memory="4Gi", heap="3g", ttl_seconds=600
+)
 SOURCE = connection.Spec.model_validate(
     {"type": "Git", "clientId": "acme", "projectId": "shop", "url": "https://git.example.com/acme/storage.git"}
 )

@@ -16,7 +16,15 @@ from controllers.sandbox import job, reconcile
 from kube import lease
 from tests.controllers.test_job import TEMPLATE as RUN
 
-TEMPLATE = job.Template(run=RUN, kb_url="http://kb-write", images={"python": "registry.test/python:3"})
+TEMPLATE = job.Template(
+    run=RUN,
+    kb_url="http://kb-write",
+    images={"python": "registry.test/python:3"},
+    seconds=600,
+    memory="2Gi",
+    cpu="1",
+    ttl_seconds=600,
+)
 REF = {"store": "gridfs", "key": "content/1", "sha256": "a" * 64, "bytes": 7}
 
 

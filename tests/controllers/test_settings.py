@@ -7,6 +7,11 @@ from datetime import timedelta
 import pytest
 
 from controllers import clients, settings
+from controllers.archive import reconcile as archivist
+from controllers.archive import retention, sweep
+from controllers.notices import reconcile as notifier
+from controllers.outcomes import reconcile as reporter
+from controllers.pendingtask import observed
 
 
 def test_defaults_are_the_seeds_numbers() -> None:
@@ -15,6 +20,16 @@ def test_defaults_are_the_seeds_numbers() -> None:
     assert limits.idle_threshold == timedelta(seconds=30)
     assert limits.stale_after == timedelta(minutes=10)
     assert limits.qualifying_at_once == 10
+
+
+def test_a_default_is_that_of_what_it_bounds() -> None:
+    usual = settings.Settings(_env_file=None)
+    assert usual.limits() == observed.Limits()
+    assert usual.terms() == sweep.Terms()
+    assert usual.periods() == retention.Periods()
+    assert usual.pace() == archivist.Pace()
+    assert usual.outcome_pace() == reporter.Pace()
+    assert usual.notice_pace() == notifier.Pace()
 
 
 @pytest.mark.parametrize("text", ["a, b@example.org", '["a", "b@example.org"]'])

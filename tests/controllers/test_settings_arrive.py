@@ -36,6 +36,7 @@ from controllers.gpubackend.probe import Judge
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.observed import ObservedState
 from controllers.runtime import app
+from controllers.runtime.clients import KB_SECONDS
 from crds import approvals, flags, scope, tools
 from crds.phases import Phase
 from crds.priority import SILENCE, Priority
@@ -81,6 +82,7 @@ VALUES: dict[str, Any] = {
 INSIDE: dict[str, tuple[Any, object]] = {
     "cluster_state_namespaces": (["shown-of-the-test"], "shown-of-the-test"),
     "cluster_state_log_namespaces": (["logged-of-the-test"], "logged-of-the-test"),
+    "transcription_model": ("/models-of-the-test", "/models-of-the-test"),
     "transcription_resources": ({"limits": {"memory": "1319Mi"}}, "1319Mi"),
     "transcription_node_selector": ({"node.test/transcription": "yes"}, "node.test/transcription"),
     "transcription_tolerations": (
@@ -234,7 +236,7 @@ async def test_a_call_that_waits_for_a_model_is_given_up_after_the_router(runtim
     urgent, background, other = seen
     assert urgent > SILENCE[Priority.P0]
     assert background > SILENCE[Priority.P3]
-    assert other == VALUES["kb_timeout"]
+    assert other == KB_SECONDS
 
 
 def test_each_setting_is_tried() -> None:
@@ -277,8 +279,9 @@ BUILT: dict[str, Callable[[settings.Settings], Any]] = {
     "notice_pace": settings.Settings.notice_pace,
     "template": settings.Settings.template,
 }
-FIXED = {("template", "priority"), ("notice_pace", "window")}
-"""The most urgent priority of a run is the same in every release; `retention_days` only shortens the window."""
+FIXED = {("template", "priority"), ("notice_pace", "window"), ("outcome_pace", "window")}
+"""The most urgent priority of a run, and the days in which an outcome is reported, are the same in every release;
+`retention_days` only shortens the window of notices."""
 
 
 @pytest.mark.parametrize("name", BUILT)

@@ -12,14 +12,15 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = (
-    "charts", "clients", "contracts", "controllers", "crds", "docs", "hack", "kb", "kube", "router", "tests/fakes",
-    "sources", "text",
+    "charts", "clients", "contracts", "controllers", "crds", "docs", "hack", "kb", "kube", "orchestrator_job", "router",
+    "sources", "tests/fakes", "text",
 )  # fmt: skip
 _CASES = [
     ("crds", "crds/jervis.dev_connections.yaml"),
     ("crds", "docs/api.md"),
     ("hack.chart", "charts/jervis/templates/crds/jervis.dev_connections.yaml"),
     ("hack.chart", "charts/jervis/templates/admission/_rules.tpl"),
+    ("hack.chart", "charts/jervis/values.schema.json"),
     ("hack.decisions", "docs/decisions/README.md"),
 ]
 
@@ -44,16 +45,22 @@ def check(checkout: Path, module: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def _by_hand(schema: str) -> str:
+    """The schema with another text for each setting."""
+    return schema.replace('"description": "', '"description": "By hand: ')
+
+
 @pytest.mark.parametrize(("module", "name"), _CASES)
 def test_check_names_the_file_that_is_out_of_date(checkout: Path, module: str, name: str) -> None:
     assert check(checkout, module).returncode == 0
     file = checkout / name
     before = file.read_text()
-    file.write_text(before + "# by hand\n")
+    changed = _by_hand(before) if name.endswith(".json") else before + "# by hand\n"
+    file.write_text(changed)
     try:
         found = check(checkout, module)
         assert found.returncode == 1
         assert f"{name} is out of date: python -m {module}" in found.stderr
-        assert file.read_text() == before + "# by hand\n"
+        assert file.read_text() == changed
     finally:
         file.write_text(before)

@@ -242,7 +242,7 @@ async def test_a_next_router_that_is_down_is_shown_in_the_stream(tmp_path: Path,
 
 
 async def test_what_the_next_router_refuses_is_one_error_in_the_stream(tmp_path: Path, kubeconfig: Path) -> None:
-    async with _waiting(tmp_path, kubeconfig, "refuses", deadline_p3_seconds="1") as (pair, client):
+    async with _waiting(tmp_path, kubeconfig, "refuses", deadlines="[600, 900, 1800, 1800, 1]") as (pair, client):
         await pair.replace()
         urgent = wire.post("/v1/chat/completions", {"model": "m", "stream": True}, [("X-Ollama-Priority", "P0")])
         async with pair.occupied(pair.second, urgent):

@@ -329,7 +329,9 @@ async def test_the_router_s_refusal_has_the_type_that_it_has_without_a_sign(tmp_
 async def test_who_waits_too_long_hears_it_in_the_stream(tmp_path: Path) -> None:
     slow = Slow()
     async with (
-        process.before(tmp_path, slow.play, spec={"numParallel": 1}, deadline_p3_seconds="4", **_OFTEN) as (router, _),
+        process.before(
+            tmp_path, slow.play, spec={"numParallel": 1}, deadlines="[600, 900, 1800, 1800, 4]", **_OFTEN
+        ) as (router, _),
         wire.connected(router.port) as (reader, writer),
     ):
         first = asyncio.create_task(router.post(_CHAT, _STREAM))

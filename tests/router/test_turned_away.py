@@ -94,7 +94,7 @@ async def test_one_client_may_fill_its_share_and_others_still_wait(tmp_path: Pat
 
 @pytest.mark.parametrize("path", [_OLLAMA, _OPENAI])
 async def test_a_wait_past_its_deadline_is_told_as_such_and_reaches_no_backend(tmp_path: Path, path: str) -> None:
-    async with _held(tmp_path, deadline_p2_seconds="0.3") as (router, backend, gate):
+    async with _held(tmp_path, deadlines="[600, 900, 0.3, 1800, 3600]") as (router, backend, gate):
         running = await _waiting(router, _chat(path), 1)
         late = await router.send(_chat(path))
         assert _heard(late) == (408, "Deadline", "30")

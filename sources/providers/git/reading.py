@@ -50,6 +50,12 @@ PACK = routes.Route(
 )  # fmt: skip
 
 
+AT_ONCE = 4
+"""Requests of runs for repositories that are answered at once; more get 429."""
+_SECONDS = 600.0
+"""For one such answer: a large repository is packed for minutes."""
+
+
 class Reading:
     """`opens` gives the repository of a Connection. `width` requests are answered at once, each for `seconds` at
     most, and as many clones made; `wall` is UTC. `hidden` takes credentials out of a message."""
@@ -61,8 +67,8 @@ class Reading:
         opens: Opens,
         measured: metrics.Metrics,
         *,
-        width: int,
-        seconds: float,
+        width: int = AT_ONCE,
+        seconds: float = _SECONDS,
         wall: Callable[[], datetime],
         hidden: Callable[[str], str] = str,
     ) -> None:

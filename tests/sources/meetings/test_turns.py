@@ -37,7 +37,7 @@ async def test_one_recording_does_not_wait_for_all_of_another_namespace(rig: Rig
     await uploaded(rig, namespace="quiet", connection="quiet")
     template = job.Template(
         runs.Template("jervis", "i", "Never", "a", "http://kb", "http://r", "mongodb://m", "model"),
-        "http://s", "i", "scripted", "small",
+        "http://s", "i", "scripted", "small", deadline_seconds=60, ttl_seconds=600, scratch="1Gi",
     )  # fmt: skip
     order: list[str] = []
     async with apiserver.serving(answer, "*") as api:
