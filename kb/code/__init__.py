@@ -7,5 +7,5 @@ source is parsed in the process of a service: it stalls the event loop and may n
 Source: seed 001 "Tree-sitter Pipeline" and "Node Types" (CODE, VCS).
 """
 
-VERSION = "4"
+VERSION = "5"
 """Of what is read out of a file and of how it is resolved. Facts of another version are not used."""

@@ -12,10 +12,10 @@ from collections import Counter, OrderedDict
 from collections.abc import Sequence
 
 from kb import api
-from kb.code import analyst, outlook
+from kb.code import analyst, calls, outlook
 from kb.code.calls.edges import Edge
 from kb.code.index import Index, UnknownError
-from kb.code.project import Target
+from kb.code.project import Project, Target
 from kb.code.where import Where
 
 GROWTH = 12
@@ -29,8 +29,9 @@ _MOST_LINES = 20
 
 
 class _Loaded:
-    def __init__(self, index: Index, size: int) -> None:
+    def __init__(self, project: Project, index: Index, size: int) -> None:
         self.index, self.size = index, size
+        self.calls_unknown = calls_unknown(project)
 
     @functools.cached_property
     def where(self) -> Where:
@@ -70,10 +71,11 @@ def answer(
         size = GROWTH * (sum(map(len, packed)) + len(cpg))
         _make_room(size)
         project, _ = analyst.enriched(analyst.read(packed)[0], cpg, dict(files))
-        _loaded[held] = _Loaded(Index(project, branch, project_id), size)
+        _loaded[held] = _Loaded(project, Index(project, branch, project_id), size)
     _loaded.move_to_end(held)
     question = _KINDS[kind].model_validate_json(asked)
     known = api.Coverage.model_validate_json(coverage)
+    known = known.model_copy(update={"calls_unknown": _loaded[held].calls_unknown})
     try:
         return _answer(_loaded[held], kind, question, known).model_dump_json(by_alias=True), "", []
     except UnknownError as error:
@@ -102,8 +104,8 @@ def _answer(loaded: _Loaded, kind: str, asked: api.CodeQuestion, known: api.Cove
         return _impact(index, asked, known)
     if isinstance(asked, api.CodePath):
         source, target = index.find(asked.source), index.find(asked.target)
-        calls = [_call(index, edge) for edge in index.path(source, target)]
-        return api.PathReply(coverage=known, source=place(index, source), target=place(index, target), calls=calls)
+        way = [_call(index, edge) for edge in index.path(source, target)]
+        return api.PathReply(coverage=known, source=place(index, source), target=place(index, target), calls=way)
     if isinstance(asked, api.CodeMap):
         near = {index.find(one).path for one in asked.near}
         text, files = outlook.draw(index, asked.tokens, near)
@@ -155,7 +157,7 @@ def _neighbourhood(index: Index, asked: api.CodeNeighbourhood, known: api.Covera
     found = index.around(start, asked.steps)
     kept = found[: asked.limit]
     own = place(index, start)
-    calls = index.among(start, [one for one, _, _ in kept])
+    among = index.among(start, [one for one, _, _ in kept])
     return api.NeighbourhoodReply(
         coverage=known,
         symbol=own,
@@ -165,7 +167,7 @@ def _neighbourhood(index: Index, asked: api.CodeNeighbourhood, known: api.Covera
         ],
         calls=[
             api.NeighbourCalls(caller=_key(index, one), callee=_key(index, other), lines=sorted(lines)[:_MOST_LINES])
-            for (one, other), lines in sorted(calls.items())
+            for (one, other), lines in sorted(among.items())
         ],
         left_out=len(found) - len(kept),
     )
@@ -210,6 +212,12 @@ def _call(index: Index, edge: Edge) -> api.CodeCall:
 
 def _next(after: int, total: int) -> int | None:
     return after if after < total else None
+
+
+def calls_unknown(project: Project) -> list[str]:
+    """The languages with declarations whose calls nothing resolves, neither a resolver nor Joern."""
+    called = {project.files[edge.caller_file].language for edge in project.calls.edges}
+    return sorted({file.language for file in project.files.values() if file.symbols} - called - calls.LANGUAGES.keys())
 
 
 def skipped(rows: Sequence[tuple[str, str, str]]) -> dict[str, int]:

@@ -21,14 +21,14 @@ import tree_sitter
 from kb.code.calls.edges import SURE, Calls, Edge, Unresolved
 
 LANGUAGES = {
-    "go": "go", "java": "jvm", "javascript": "ecma", "kotlin": "jvm", "python": "python", "rust": "rust",
-    "tsx": "ecma", "typescript": "ecma",
+    "go": "go", "java": "jvm", "javascript": "ecma", "kotlin": "jvm", "python": "python", "tsx": "ecma",
+    "typescript": "ecma",
 }  # fmt: skip
 """Language of `kb.code.grammars` to its package below this one; languages of one package may call each other."""
 LARGEST = 250_000
 """Nodes of a tree, about 15,000 lines: a larger file is a table, and its time belongs to the extraction of symbols."""
 CONFIGURATION = frozenset([
-    "Cargo.toml", "go.mod", "jsconfig.json", "package.json", "pyproject.toml", "setup.cfg", "setup.py"
+    "go.mod", "jsconfig.json", "package.json", "pyproject.toml", "setup.cfg", "setup.py"
 ])  # fmt: skip
 """Names of the files that say what imports mean, which `resolve` wants beside the facts; `tsconfig*.json` too."""
 _COMPILER = re.compile(r"^tsconfig(?:\.[\w-]+)?\.json$")

@@ -93,6 +93,14 @@ async def test_a_folder_is_made_known_and_asked_about(code: Run, folder: Path) -
     assert "price.py:" in (await code("map", "--tokens", "64")).out
 
 
+async def test_languages_whose_calls_are_not_known_are_named(code: Run, folder: Path) -> None:
+    (folder / "lib.rs").write_text("fn total() { rounded() }\nfn rounded() {}\n")
+    git(folder, ("add", "."), COMMIT)
+    await code("add", str(folder), "--repository", "acme/shop")
+    out = (await code("callers", "lib.rs:rounded")).succeeded().out
+    assert out.splitlines()[-1].endswith("4 files, not read: 1 binary; calls not known: rust")
+
+
 async def test_an_unknown_name_is_refused_with_the_nearest(code: Run, folder: Path) -> None:
     await code("add", str(folder), "--repository", "acme/shop")
     (await code("callers", "round")).refused("'round' is no declaration of this branch", "price.py:rounded")

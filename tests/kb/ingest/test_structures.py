@@ -126,6 +126,18 @@ async def test_questions_are_answered_from_what_was_sent(served: client.Client) 
     assert refused.value.status == 404
 
 
+async def test_answers_say_that_calls_of_rust_are_not_known(served: client.Client) -> None:
+    await served.code.structure(tree({**FILES, "src/lib.rs": "fn total() { rounded() }\nfn rounded() {}\n"}))
+    asked: dict[str, Any] = {"scope": scopes.SHOP}
+    for ask in (served.code.callers, served.code.callees):
+        found = await ask(api.Callers(symbol="src/lib.rs:rounded", **asked))
+        assert (found.calls, found.coverage.calls_unknown) == ([], ["rust"])
+    broken = await served.code.impact(api.Impact(symbol="src/lib.rs:rounded", **asked))
+    assert (broken.affected, broken.coverage.calls_unknown) == ([], ["rust"])
+    way = await served.code.path(api.CodePath(source="src/lib.rs:total", target="src/lib.rs:rounded", **asked))
+    assert (way.calls, way.coverage.calls_unknown) == ([], ["rust"])
+
+
 MODULES = ("a", "b", "c", "d")
 
 
