@@ -198,7 +198,7 @@ class Documents:
         if modified is not None:
             more["lastModified"] = modified.isoformat()
         if file.has_error:
-            more |= {"hasErrors": True, "repaired": file.repaired}
+            more["hasErrors"] = True
         if outside:
             more["importsAsWritten"] = [one[:400] for one in outside[:_LIST]]
         if names := sorted(self._unresolved.get(file.path, ())):

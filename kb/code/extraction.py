@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 import tree_sitter
 
-from kb.code import decoding, documentation, languages, parsing, repair, rewriting
+from kb.code import decoding, documentation, languages, parsing, rewriting
 from kb.code.calls import CallFacts
 from kb.code.calls import facts as call_facts
 from kb.code.facts import FileFacts, Import, Symbol, innermost
@@ -29,6 +29,7 @@ Collect = Callable[[tree_sitter.Tree, bytes, str, Outline, tuple[Import, ...]], 
 """What reads the calls of a file out of the same tree: tree, source, language, outline, imports -> plain data."""
 
 _AGAIN = 0.2
+_MOST_ERRORS = 2_000
 
 
 def extract(path: str, raw: bytes, language: str, collect: Collect | None = None) -> FileFacts:
@@ -39,10 +40,8 @@ def extract(path: str, raw: bytes, language: str, collect: Collect | None = None
     imports = tuple(one for node in found.imports for one in describe.imports(node, source))
     symbols = _symbols(found, source, describe)
     has_error = tree.root_node.has_error
-    lost = symbols
     if has_error:
-        symbols = _without_statements(found, symbols, describe, repair.rows(tree))
-        lost = repair.scan(tree, source, describe, symbols)
+        symbols = _without_statements(found, symbols, describe, _broken_rows(tree))
     return FileFacts(
         path=path,
         language=language,
@@ -50,12 +49,11 @@ def extract(path: str, raw: bytes, language: str, collect: Collect | None = None
         size=len(raw),
         lines=decoding.count_lines(source),
         package=_package(source) if language in _PACKAGED else "",
-        symbols=lost,
+        symbols=symbols,
         imports=imports,
         has_error=has_error,
-        repaired=lost != symbols,
         calls=collect(tree, source, language, found, imports) if collect else None,
-        words=_words(lost, source),
+        words=_words(symbols, source),
     )
 
 
@@ -87,7 +85,23 @@ def _understood(source: bytes, language: Language) -> tuple[tree_sitter.Tree, Ou
 
 
 def _doubts(tree: tree_sitter.Tree, found: Outline) -> int:
-    return len(repair.rows(tree)) + found.suspects if tree.root_node.has_error else found.suspects
+    return len(_broken_rows(tree)) + found.suspects if tree.root_node.has_error else found.suspects
+
+
+def _broken_rows(tree: tree_sitter.Tree) -> set[int]:
+    """The rows that errors cover, from 0, and those where nodes begin that have errors inside."""
+    rows: set[int] = set()
+    pending, errors = [tree.root_node], 0
+    while pending and errors < _MOST_ERRORS:
+        node = pending.pop()
+        if node.is_error or node.is_missing:
+            errors += 1
+            rows.update(range(node.start_point.row, node.end_point.row + 1))
+        elif node.has_error:
+            # What follows a broken place in the same node may be broken with it.
+            rows.add(node.start_point.row)
+            pending += [child for child in node.children if child.has_error or child.is_missing]
+    return rows
 
 
 def _symbols(found: Outline, source: bytes, language: Language) -> tuple[Symbol, ...]:

@@ -5,6 +5,7 @@ Lines count from 1, as editors show them, and are those of the name, not of a de
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -77,11 +78,10 @@ class FileFacts:
     """What one file declares and imports.
 
     `digest` is the SHA-256 of its bytes in hex, `size` their number. `has_error` says that the grammar did not
-    understand all of it, `repaired` that declarations in such a place were found by their lines alone. `calls` is what
-    the call resolver collected from the same tree, if it was asked to; `package` the one that the file declares (Java,
-    Kotlin, Scala). `words` are those of the lines of each symbol that belong to no symbol inside of it, in the order of
-    `symbols`, and at the end those outside of all: names, and words of strings and comments, as they are written and as
-    often, with blanks between them.
+    understand all of it. `calls` is what the call resolver collected from the same tree, if it was asked to;
+    `package` the one that the file declares (Java, Kotlin, Scala). `words` are those of the lines of each symbol
+    that belong to no symbol inside of it, in the order of `symbols`, and at the end those outside of all: names,
+    and words of strings and comments, as they are written and as often, with blanks between them.
     """
 
     path: str
@@ -93,9 +93,18 @@ class FileFacts:
     symbols: tuple[Symbol, ...] = ()
     imports: tuple[Import, ...] = ()
     has_error: bool = False
-    repaired: bool = False
     calls: object | None = None
     words: tuple[str, ...] = ()
+
+    def __setstate__(self, state: list[object]) -> None:
+        """Take the values of the fields. Facts of a version before 5 say, behind `has_error`, whether they were
+        repaired."""
+        names = [field.name for field in dataclasses.fields(self)]
+        after = names.index("has_error") + 1
+        if len(state) > after and isinstance(state[after], bool):
+            state = state[:after] + state[after + 1 :]
+        for name, value in zip(names, state, strict=False):
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,8 +49,7 @@ class Language:
     `name` gives nothing for a declaration without a name: its members belong to what is around it. `bases` gives the
     base types of a class or interface as written, `visibility` takes the node, its name and the source. `body` lists
     the types of nodes where a declaration's head ends, for grammars without a field for it. `comments` are the marks
-    of line comments, `lost` a pattern with the groups `kind` and `name` for the lines of declarations that the grammar
-    did not understand, `reserved` are words that no declaration in such a place has for a name; `unknown` are what the
+    of line comments, `reserved` words that no declaration has for a name beside an error; `unknown` are what the
     grammar does not know (`kb.code.rewriting`).
     """
 
@@ -62,7 +61,6 @@ class Language:
     visibility: Callable[[Node, str, bytes], str] = unsaid
     body: frozenset[str] = frozenset()
     comments: tuple[str, ...] = ("//",)
-    lost: str = ""
     reserved: frozenset[str] = frozenset()
     unknown: tuple[Rule, ...] = ()
 

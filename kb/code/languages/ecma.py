@@ -169,9 +169,6 @@ JAVASCRIPT = Language(
     bases=_bases,
     visibility=_visibility,
     reserved=frozenset({"catch", "do", "else", "for", "function", "if", "return", "switch", "while", "with"}),
-    lost=r"[ \t]*(?:export[ \t]+)?(?:default[ \t]+)?(?:declare[ \t]+)?(?:abstract[ \t]+)?(?:async[ \t]+)?"
-    r"(?P<kind>class|interface|enum|function)\b[ \t]*\*?[ \t]*(?P<name>[\w$]+)"
-    r"(?=[ \t]*(?:[<({]|extends\b|implements\b|$))",
 )
 _PARAMETERS = rb"<[^<>()]*(?:<[^<>()]*(?:<[^<>()]*>[^<>()]*)*>[^<>()]*)*>\s*\(|\((?:[^()]|\([^()]*\))*\)\s*:"
 # With what a member of an interface ends. After a comma or an operator a function follows, and no signature.

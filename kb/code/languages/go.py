@@ -72,6 +72,4 @@ LANGUAGE = Language(
     name=_name,
     bases=_bases,
     visibility=_visibility,
-    lost=r"(?:(?P<kind>type|func)[ \t]+)"
-    r"(?:\([^)]*?(?P<receiver>\w+)(?:\[[^\]]*\])?\)[ \t]*)?(?P<name>\w+)(?=[ \t]*[\[(\w=])",
 )

@@ -47,9 +47,4 @@ LANGUAGE = Language(
     imports=_imports,
     bases=_bases,
     visibility=_visibility,
-    lost=r"[ \t]*(?:@\w+[ \t]+)*(?:(?:public|protected|private|static|final|abstract|sealed|non-sealed|strictfp|"
-    r"synchronized|native|default)[ \t]+)*(?:(?P<kind>class|interface|enum|record|@interface)[ \t]+(?P<name>\w+)"
-    r"(?=[ \t]*(?:[<({]|extends\b|implements\b|permits\b|$))|"
-    r"(?:<[^>;=]*>[ \t]*)?(?!return\b|new\b|else\b|throw\b|case\b|"
-    r"yield\b|assert\b)[\w.]+(?:<[^;=(){}]*>)?(?:\[\])*[ \t]+(?P<method>\w+)[ \t]*\([^;=]*\)?[^;=]*\{[ \t]*$)",
 )

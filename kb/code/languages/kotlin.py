@@ -64,17 +64,12 @@ def _imports(node: Node, source: bytes) -> Iterator[Import]:
         yield Import(path + star, line(node), () if star else ((last, alias or last),), bool(star))
 
 
-_MODIFIER = (
-    r"(?:public|protected|private|internal|open|final|abstract|sealed|data|value|inline|inner|enum|annotation|override|"
-    r"suspend|operator|infix|tailrec|external|expect|actual|const|lateinit|noinline|crossinline|"
-    r"companion|fun(?=[ \t]+interface))"
-)
 _SOFT = (
     rb"where|set|get|by|final|open|inner|data|value|file|init|param|field|enum|sealed|operator|infix|inline|annotation|"
     rb"external|expect|actual|override|abstract|internal|public|private|protected|const|companion|constructor|context"
 )
 _IN_PARENTHESES = rb"\((?:[^()\"]|\"(?:[^\"\\\n]|\\.)*\"|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*\)"
-_CONTEXT = rb"^[ \t]*context[ \t]*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)(?=\s*(?:@|context\b|\w+[ \t]+\w))"
+_CONTEXT = rb"^[ \t]*context[ \t]*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)(?=\s*(?:@|context\b|\w+[ \t]+[\w<]))"
 _CONSTRUCTOR = rb"(\bclass\s+\w+[ \t]*(?:<[^(){}]*>)?)\s*\n[\s\w@.()\"]*?\bconstructor[ \t]*\((?=[^{}]*\))"
 
 
@@ -127,8 +122,5 @@ LANGUAGE = Language(
     bases=_bases,
     visibility=_visibility,
     body=frozenset({"class_body", "enum_class_body", "function_body", "block"}),
-    lost=rf"[ \t]*(?:@[\w.:]+(?:\([^)]*\))?[ \t]+)*(?:{_MODIFIER}[ \t]+)*(?P<kind>class|interface|object|typealias|fun)"
-    r"[ \t]+(?:<[^>]*>[ \t]*)?(?:[\w.<>?*, ]+\.)?(?P<name>\w+|`[^`\n]+`)"
-    r"(?=[ \t]*(?:[<({:=]|$|private|internal|constructor|@))",
     unknown=_UNKNOWN,
 )

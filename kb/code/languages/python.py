@@ -56,5 +56,4 @@ LANGUAGE = Language(
     bases=_bases,
     visibility=_visibility,
     comments=("#",),
-    lost=r"[ \t]*(?:async[ \t]+)?(?P<kind>class|def)[ \t]+(?P<name>\w+)[ \t]*(?=[(:\[])",
 )

@@ -100,6 +100,4 @@ LANGUAGE = Language(
     name=_name,
     bases=_bases,
     visibility=_visibility,
-    lost=r"[ \t]*(?:pub(?:\([^)]*\))?[ \t]+)?(?:(?:default|const|async|unsafe|extern(?:[ \t]+\"[^\"]*\")?)[ \t]+)*"
-    r"(?P<kind>struct|enum|union|trait|fn)[ \t]+(?P<name>\w+)(?=[ \t]*(?:[<({;:]|where\b|$))",
 )

@@ -144,11 +144,6 @@ def _bash_imports(node: Node, source: bytes) -> Iterator[Import]:
         yield Import(text(source, argument).strip("\"'"), line(node))
 
 
-_TYPED = r"(?P<kind>class|struct|interface|enum|trait|protocol|actor|module|object|record)\b[ \t]+(?P<name>[\w$]+)"
-_MODIFIERS = (
-    r"[ \t]*(?:(?:public|protected|private|internal|fileprivate|open|static|final|abstract|sealed|partial|case|async|"
-    r"override|virtual|unsafe|implicit|inline|readonly|mutating|lazy)[ \t]+)*"
-)
 LANGUAGES = (
     Language("bash", ("bash",), _bash_imports, comments=("#",)),
     Language("c", ("c",), _field("path", '"<>'), name=_declared),
@@ -160,7 +155,6 @@ LANGUAGES = (
         name=_csharp_name,
         bases=_bases_in("base_list"),
         visibility=_visibility,
-        lost=_MODIFIERS + _TYPED,
     ),
     Language("ruby", ("ruby",), _ruby_imports, name=_ruby_name, bases=_bases_in("superclass"), comments=("#",)),
     Language(
@@ -170,8 +164,6 @@ LANGUAGES = (
         bases=_bases_in("base_clause", "class_interface_clause"),
         visibility=_visibility,
         comments=("//", "#"),
-        lost=_MODIFIERS
-        + r"(?P<kind>class|interface|trait|enum|function)\b[ \t]+&?(?P<name>\w+)(?=[ \t]*(?:[({:]|$|ext|impl))",
     ),
     Language(
         "swift",
@@ -180,7 +172,6 @@ LANGUAGES = (
         name=_swift_name,
         bases=_bases_in("inheritance_specifier"),
         visibility=_visibility,
-        lost=_MODIFIERS + r"(?P<kind>class|struct|enum|protocol|actor|func)\b[ \t]+(?P<name>\w+)(?=[ \t]*[<({:])",
     ),
     Language(
         "scala",
@@ -188,6 +179,5 @@ LANGUAGES = (
         _rest,
         bases=_bases_in("extends_clause"),
         visibility=_visibility,
-        lost=_MODIFIERS + r"(?P<kind>class|trait|object|enum|def)\b[ \t]+(?P<name>\w+)(?=[ \t]*(?:[\[({:=]|$|extends))",
     ),
 )

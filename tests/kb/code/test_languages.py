@@ -302,13 +302,6 @@ def test_languages_that_are_read_structurally(
     assert read(language, source) == (symbols, imports)
 
 
-def test_a_class_that_the_grammar_lost_gets_its_methods_back() -> None:
-    source = "class A:\n    x = (\n\n    def f(self):\n        pass\n\nclass B:\n    def g(self): pass\n"
-    facts = extraction.extract("file", source.encode(), "python")
-    assert facts.has_error
-    assert [one.qname for one in facts.symbols] == ["A", "A.f", "B", "B.g"]
-
-
 METHODS = """class Wait {
   catch(handler) { return this.then(handler); }
   while(test) { return test; }

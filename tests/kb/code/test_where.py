@@ -175,12 +175,13 @@ def test_words_that_only_a_body_has_find_the_function_and_its_file(ranks: Where)
 
 
 class Earlier(pickle.Pickler):
-    """As a version packed facts that had no words of bodies."""
+    """As a version packed facts that had no words of bodies, and that said whether declarations were repaired."""
 
     def reducer_override(self, one: object) -> Any:
         if not isinstance(one, FileFacts):
             return NotImplemented
         state = [getattr(one, field.name) for field in dataclasses.fields(one) if field.name != "words"]
+        state.insert(-1, False)
         return copyreg.__newobj__, (FileFacts,), state  # type: ignore[attr-defined]
 
 
