@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-from kb import sourcetext
+from text import source_text
 
 # Editors and compilers end a line there; grammars count line feeds alone.
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 
 
 def decode(raw: bytes) -> bytes:
-    """UTF-8 without a byte order mark, of any encoding that `kb.sourcetext` knows."""
-    raw = sourcetext.decode(raw).encode()
+    """UTF-8 without a byte order mark, of any encoding that `text.source_text` knows."""
+    raw = source_text.decode(raw).encode()
     return _LONE_RETURN.sub(b"\n", raw) if b"\r" in raw else raw
 
 

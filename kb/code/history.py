@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from contracts import repository_keys
 from crds import scope
-from kb import api, errors, structure
+from kb import api, errors
 from kb.code import asking
 from kb.graph import model, store
 from kb.reading import commit as reading
@@ -79,7 +80,7 @@ class History:
             if path in seen:
                 continue
             seen.add(path)
-            key = structure.file(path, known.branch, owner.project_id)
+            key = repository_keys.file(path, known.branch, owner.project_id)
             of = known.repository, -bound
             touched: dict[str, tuple[model.Said, str]] = {}
             for kind, change in _FILES.items():
@@ -96,7 +97,7 @@ class History:
                 for commit, (said, change) in touched.items():
                     found.changes.setdefault(commit, (said, path, change))
                 continue
-            symbol = structure.symbol(path, reply.name, owner.project_id)
+            symbol = repository_keys.symbol(path, reply.name, owner.project_id)
             for said in await self._said(viewer, reading.CHANGES, symbol, of, found):
                 assert said.edge is not None
                 if said.edge.source in touched:  # a commit of another branch is not

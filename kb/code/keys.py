@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 
-from kb import structure
+from contracts import repository_keys
 from kb.code.facts import FileFacts, Symbol
 
 _PACKAGED = frozenset({"java", "kotlin", "scala"})
@@ -63,15 +63,15 @@ class Keys:
     def symbol(self, path: str, one: Symbol) -> str:
         """The key of a declaration."""
         if one.kind == "class":
-            return structure.class_(self.qualified(path, one.qname), self._branch, self._project)
+            return repository_keys.class_(self.qualified(path, one.qname), self._branch, self._project)
         container = self.qualified(path, one.qname.removesuffix(one.name).removesuffix("."))
         if self.qualified(path, one.qname).startswith(f"{path}:"):
             container = container if container.startswith(f"{path}:") else f"{path}:{container}"
-        return structure.method(container, one.name, self._branch, self._project)
+        return repository_keys.method(container, one.name, self._branch, self._project)
 
     def file(self, path: str) -> str:
         """The key of a file."""
-        return structure.file(path, self._branch, self._project)
+        return repository_keys.file(path, self._branch, self._project)
 
 
 def _dotted(*parts: str) -> str:

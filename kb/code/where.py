@@ -21,10 +21,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from kb import words
 from kb.code.index import Index, is_test
 from kb.code.mentions import Mentions
 from kb.code.project import Target
+from text import words
 
 _Key = TypeVar("_Key", str, Target)
 _K1 = 1.2

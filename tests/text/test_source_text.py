@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kb import sourcetext
+from text import source_text
 
 JAPANESE = "# \u8868\u793a\u3059\u308b\nx = '\u30bd'\n"
 
@@ -35,4 +35,4 @@ JAPANESE = "# \u8868\u793a\u3059\u308b\nx = '\u30bd'\n"
     ],
 )
 def test_text_is_what_its_editor_showed(raw: bytes, text: str) -> None:
-    assert sourcetext.decode(raw) == text
+    assert source_text.decode(raw) == text

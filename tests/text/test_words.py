@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb import words
+from text import words
 
 _TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=80)
 
