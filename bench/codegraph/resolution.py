@@ -90,7 +90,7 @@ def _resolved(folder: Path, paths: Sequence[str]) -> list[calls.Edge]:
     for path in paths:
         language = grammars.language_of(path)
         raw = (folder / path).read_bytes()
-        found = extraction.extract(path, raw, language, extraction.collector(calls=True)).calls if language else None
+        found = extraction.extract(path, raw, language, calls.facts).calls if language else None
         if isinstance(found, calls.CallFacts):
             facts[path] = found
     return calls.sure(calls.resolve(facts).edges)

@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable
 import tree_sitter
 
 from kb.code import decoding, documentation, languages, parsing, rewriting
-from kb.code.calls import CallFacts
-from kb.code.calls import facts as call_facts
-from kb.code.facts import FileFacts, Import, Symbol, innermost
+from kb.code.facts import FileFacts, Symbol, innermost
 from kb.code.languages.description import Language
 from kb.code.outline import Outline, outline
 
@@ -25,8 +23,8 @@ LONGEST_WORDS = 20_000
 """Characters of the words of one declaration."""
 _WORD = re.compile(r"[^\W\d]\w+")
 
-Collect = Callable[[tree_sitter.Tree, bytes, str, Outline, tuple[Import, ...]], object]
-"""What reads the calls of a file out of the same tree: tree, source, language, outline, imports -> plain data."""
+Collect = Callable[[tree_sitter.Tree, bytes, str], object]
+"""What reads the calls of a file out of the same tree: tree, source, language -> plain data."""
 
 _AGAIN = 0.2
 _MOST_ERRORS = 2_000
@@ -52,7 +50,7 @@ def extract(path: str, raw: bytes, language: str, collect: Collect | None = None
         symbols=symbols,
         imports=imports,
         has_error=has_error,
-        calls=collect(tree, source, language, found, imports) if collect else None,
+        calls=collect(tree, source, language) if collect else None,
         words=_words(symbols, source),
     )
 
@@ -187,14 +185,3 @@ def _is_interface(node: tree_sitter.Node) -> bool:
         target = node.child_by_field_name("type")
         return target is not None and target.type == "interface_type"
     return any(child.type == "interface" for child in node.children[:2])
-
-
-def collector(*, calls: bool) -> Collect | None:
-    """What collects the calls of a file in the worker process; none where they are not asked for."""
-    return _call_facts if calls else None
-
-
-def _call_facts(
-    tree: tree_sitter.Tree, source: bytes, language: str, _: Outline, __: tuple[Import, ...]
-) -> CallFacts | None:
-    return call_facts(tree, source, language)

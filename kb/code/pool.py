@@ -25,7 +25,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kb import metrics
 from kb.code import selection
 from kb.code.budget import DEFAULT, Budget
 from kb.code.facts import FileFacts, Reason, Skipped
@@ -40,7 +39,7 @@ _STARTS = 3
 
 
 Pack = Callable[[FileFacts], bytes]
-"""What makes bytes of the facts of a file: `kb.code.analyst.pack`."""
+"""What makes bytes of the facts of a file: `kb.code.packed_facts.pack`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +119,6 @@ def extract_blocking(
     packed = tuple((kept[index].path, one) for index, one in enumerate(found) if isinstance(one, bytes))
     left_out = tuple(sorted([*skipped, *left, *late], key=lambda one: one.path))
     return Extraction(files, left_out, packed, sum(run.seconds))
-
-
-def count(read: Extraction, meters: metrics.Metrics) -> None:
-    """Note a pass in the figures of the process."""
-    meters.code_workers.inc(read.seconds)
-    meters.code_files.labels("read").inc(len(read.files) + len(read.packed))
-    for one in read.skipped:
-        meters.code_files.labels(str(one.reason)).inc()
 
 
 def processors() -> int:

@@ -12,7 +12,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Sequence
 
 from kb import api
-from kb.code import analyst, calls, outlook
+from kb.code import analyst, calls, outlook, packed_facts
 from kb.code.calls.edges import Edge
 from kb.code.index import Index, UnknownError
 from kb.code.project import Project, Target
@@ -70,7 +70,7 @@ def answer(
         packed, cpg, files = stored
         size = GROWTH * (sum(map(len, packed)) + len(cpg))
         _make_room(size)
-        project, _ = analyst.enriched(analyst.read(packed)[0], cpg, dict(files))
+        project, _ = analyst.enriched(packed_facts.read(packed)[0], cpg, dict(files))
         _loaded[held] = _Loaded(project, Index(project, branch, project_id), size)
     _loaded.move_to_end(held)
     question = _KINDS[kind].model_validate_json(asked)

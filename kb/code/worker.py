@@ -20,7 +20,7 @@ import sys
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from kb.code import extraction, parsing, selection
+from kb.code import calls, extraction, parsing, selection
 from kb.code.facts import FileFacts, Reason, Skipped
 
 FRAME = struct.Struct(">I")
@@ -68,7 +68,7 @@ def read(source: selection.Source, batch: Batch) -> FileFacts | Skipped:
         refused = selection.refusal(source.path, raw, generated=batch.generated)
         if refused:
             return refused
-        return extraction.extract(source.path, raw, source.language, extraction.collector(calls=batch.calls))
+        return extraction.extract(source.path, raw, source.language, calls.facts if batch.calls else None)
     except parsing.ExpiredError as error:
         return Skipped(source.path, Reason.TIMED_OUT, str(error))
     except parsing.UnparsableError as error:

@@ -21,7 +21,7 @@ import structlog
 from crds import errors as root
 from crds import priority, scope
 from kb import api, code, errors, identity, metrics, visibility
-from kb.code import analyst, book, budget, configuration, cpg, grammars, pool
+from kb.code import analyst, book, budget, configuration, cpg, grammars, packed_facts, pass_figures, pool
 from kb.code.facts import FOR_NOW, Reason, Skipped
 from kb.ingest import commit as committing
 from kb.ingest import deletion, document, extractor, turns
@@ -211,15 +211,15 @@ class Structures:
         if not contents:
             return
         with self._meters.stages.labels("code").time():
-            read = await self._extract(contents, self._limits, calls=True, pack=analyst.pack)
-        pool.count(read, self._meters)
+            read = await self._extract(contents, self._limits, calls=True, pack=packed_facts.pack)
+        pass_figures.count(read, self._meters)
         packed: dict[str, bytes] = defaultdict(bytes, read.packed)
         for one in read.skipped:
             if one.reason not in FOR_NOW:
-                packed[one.path] += analyst.pack(one)
+                packed[one.path] += packed_facts.pack(one)
         for path, body in contents.items():
             if api.is_project_file(path):  # setup.py is a source and a project file
-                packed[path] += analyst.pack(configuration.File(path, body))
+                packed[path] += packed_facts.pack(configuration.File(path, body))
         await self._book.save(sent.scope, code.VERSION, [(path, blobs[path], body) for path, body in packed.items()])
 
     async def _write(

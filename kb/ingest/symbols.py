@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from kb import api, code, metrics
-from kb.code import budget, changes, grammars, pool
+from kb.code import budget, changes, grammars, pass_figures, pool
 from kb.code.facts import FOR_NOW, FileFacts, Skipped
 from kb.reading.commit import Read
 
@@ -48,7 +48,7 @@ class Symbols:
             with self._meters.stages.labels("symbols").time():
                 read = await pool.extract(sources, self._limits, workers=0 if len(sources) > _ALONE else 1)
             found = {one.path: one for one in read.files} | {one.path: one for one in read.skipped}
-            pool.count(read, self._meters)
+            pass_figures.count(read, self._meters)
         return await asyncio.to_thread(_compared, wanted, found, contents)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from textwrap import dedent
 
-from kb.code import analyst, extraction, grammars, resolution
+from kb.code import calls, extraction, grammars, packed_facts, resolution
 from kb.code.facts import FileFacts
 from kb.code.index import Index
 from kb.code.project import Project
@@ -13,13 +13,13 @@ from kb.code.project import Project
 
 def packed(sources: Mapping[str, str]) -> list[bytes]:
     """Their facts as the worker that reads sources sends them to the one that answers questions."""
-    return [analyst.pack(_facts(path, text.encode())) for path, text in sources.items()]
+    return [packed_facts.pack(_facts(path, text.encode())) for path, text in sources.items()]
 
 
 def _facts(path: str, raw: bytes) -> FileFacts:
     language = grammars.language_of(path)
     assert language is not None
-    return extraction.extract(path, raw, language, extraction.collector(calls=True))
+    return extraction.extract(path, raw, language, calls.facts)
 
 
 def project(sources: Mapping[str, str]) -> Project:

@@ -17,7 +17,7 @@ import pytest
 
 from crds import scope
 from kb import api, errors
-from kb.code import analyst, calls, configuration, extraction, questions
+from kb.code import analyst, calls, configuration, extraction, packed_facts, questions
 from kb.code.calls.edges import Calls, Edge
 from tests import waiting
 from tests.kb.code import projects
@@ -100,7 +100,7 @@ async def test_branches_are_held_as_long_as_there_is_memory_for_them(worker: ana
     # As large as a tenth of what branches may have.
     known = api.Coverage(repository="r", branch="main", commit="a", current=True).model_dump_json(by_alias=True)
     asked = api.Callers(symbol="work1", scope=scope.Scope(client_id="acme")).model_dump_json(by_alias=True)
-    padding = analyst.pack(configuration.File("go.mod", bytes((15 << 20) // questions.GROWTH)))
+    padding = packed_facts.pack(configuration.File("go.mod", bytes((15 << 20) // questions.GROWTH)))
     for number in range(14):
         what = (f"branch {number}", "main", "shop", ((*packed, padding), b"", ()), "callers", asked, known)
         assert await worker.run(questions.answer, *what) is not None
@@ -173,7 +173,7 @@ def test_facts_with_calls_of_rust_that_an_earlier_version_kept_are_read_without_
     vars(former)["RustFacts"] = RustFacts
     file = extraction.extract("src/lib.rs", RUST.encode(), "rust")
     kept = dataclasses.replace(file, calls=calls.CallFacts("rust", RustFacts(("rounded",))))
-    packed = [analyst.pack(kept), *projects.packed({"shop.py": CALLED})]
+    packed = [packed_facts.pack(kept), *projects.packed({"shop.py": CALLED})]
     assert RustFacts.__module__.encode() in packed[0]
     assert asked("callers", packed, "src/lib.rs:rounded") == ([], ["rust"])
     assert asked("callers", packed, "shop.py:rounded") == (["shop.py:5"], ["rust"])

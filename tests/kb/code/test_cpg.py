@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from kb import api
-from kb.code import analyst, cpg
+from kb.code import cpg, packed_facts
 from kb.code.calls.edges import SURE
 from kb.code.index import Index
 from kb.code.project import Project, Target
@@ -23,7 +23,7 @@ def blobs(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def project(files: Mapping[str, str]) -> Project:
-    return analyst.read(projects.packed(files))[0]
+    return packed_facts.read(projects.packed(files))[0]
 
 
 def merged(files: Mapping[str, str], export: api.CpgExport) -> tuple[Project, Mapping[str, int]]:

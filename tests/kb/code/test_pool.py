@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kb.code import analyst, configuration, extraction, grammars, parsing, pool, worker
+from kb.code import configuration, extraction, grammars, packed_facts, parsing, pool, worker
 from kb.code.budget import SEEDED, Budget
 from kb.code.facts import FileFacts, Reason, Skipped
 from tests import thorough
@@ -34,14 +34,14 @@ async def test_the_order_is_that_of_the_paths_with_any_number_of_workers() -> No
 
 async def test_facts_that_are_packed_as_they_come_are_the_same() -> None:
     contents = {"b.py": SOURCE, "a.py": SOURCE, "c.py": b"a\0b", "setup.py": SOURCE}
-    found = await pool.extract(contents, calls=True, workers=2, pack=analyst.pack)
+    found = await pool.extract(contents, calls=True, workers=2, pack=packed_facts.pack)
     assert (found.files, [path for path, _ in found.packed]) == ((), ["a.py", "b.py", "setup.py"])
     plain = await pool.extract(contents, calls=True, workers=1)
     assert found.skipped == plain.skipped
     # What is known of one file besides, one behind the other.
-    packed = [body for _, body in found.packed] + [analyst.pack(*plain.skipped)]
-    packed[2] += analyst.pack(configuration.File("setup.py", SOURCE))
-    project, given_up = analyst.read(packed)
+    packed = [body for _, body in found.packed] + [packed_facts.pack(*plain.skipped)]
+    packed[2] += packed_facts.pack(configuration.File("setup.py", SOURCE))
+    project, given_up = packed_facts.read(packed)
     assert tuple(project.files.values()) == plain.files
     assert given_up == plain.skipped
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kb import api
-from kb.code import analyst, extraction, questions, where
+from kb.code import extraction, packed_facts, questions, where
 from kb.code.facts import FileFacts
 from kb.code.index import Index
 from kb.code.project import Target
@@ -191,15 +191,15 @@ def test_facts_of_an_earlier_version_are_ranked_without_words_of_bodies(index: I
         stream = io.BytesIO()
         Earlier(stream, pickle.HIGHEST_PROTOCOL).dump((file,))
         packed.append(stream.getvalue())
-    ranks = Where(Index(analyst.read(packed)[0], "main", "shop"))
+    ranks = Where(Index(packed_facts.read(packed)[0], "main", "shop"))
     assert ranks.rank("an empty shelf", 10) == where.Ranking((), ())
     assert first(ranks, "http header cannot be parsed")[0] == "shop/mail.py"
 
 
 def test_what_is_too_deep_to_be_kept_takes_its_words_along() -> None:
     deep = "".join(f"{' ' * depth}def f{depth}():\n" for depth in range(80)) + " " * 80 + "innermost()\n"
-    packed = analyst.pack(extraction.extract("a.py", (deep + "outside()\n").encode(), "python"))
-    [file] = analyst.read([packed])[0].files.values()
+    packed = packed_facts.pack(extraction.extract("a.py", (deep + "outside()\n").encode(), "python"))
+    [file] = packed_facts.read([packed])[0].files.values()
     assert (len(file.symbols), len(file.words), file.words[63], file.words[-1]) == (64, 65, "def f63", "outside")
 
 
@@ -244,7 +244,7 @@ def test_a_project_without_files_has_no_answer() -> None:
 
 
 def test_a_question_is_answered_by_the_worker(index: Index) -> None:
-    packed = [analyst.pack(file) for file in index.project.files.values()]
+    packed = [packed_facts.pack(file) for file in index.project.files.values()]
     asked = json.dumps({"scope": {"clientId": "acme"}, "text": "`PriceList.discount` is wrong", "limit": 3})
     known = json.dumps({"repository": "acme/shop", "branch": "main", "commit": "1", "current": True})
     what = ("one", "main", "shop")

@@ -74,7 +74,7 @@ def _facts(sources: Mapping[str, str]) -> dict[str, FileFacts]:
     found = {}
     for path, text in sources.items():
         raw = textwrap.dedent(text).encode()
-        one = extraction.extract(path, raw, grammars.language_of(path) or "", extraction.collector(calls=True))
+        one = extraction.extract(path, raw, grammars.language_of(path) or "", calls.facts)
         answered = worker.answer(pickle.dumps(one))
         assert answered == one
         assert isinstance(answered, FileFacts)
