@@ -1,4 +1,4 @@
-"""`python -m bench.codegraph COMMAND`: what kb.code reads out of source code, how fast, and whether edits change it.
+"""`python -m bench.codegraph COMMAND`: what codegraph reads out of source code, how fast, and whether edits change it.
 
     python -m bench.codegraph accuracy                            # trees that its queries were not written with
     python -m bench.codegraph accuracy --trees seen --languages java kotlin --differences /tmp/differences

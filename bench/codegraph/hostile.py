@@ -14,7 +14,8 @@ import sys
 import time
 from typing import Any
 
-from kb.code import budget, grammars, pool
+from codegraph.extract import budget, pool
+from codegraph.parse import grammars
 
 SECONDS = 1.0
 _PLAIN_SECONDS = 20.0

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.codegraph import natives, trees
+from codegraph.parse import extraction, grammars
+from codegraph.resolve import calls
 from hack.cluster import progress
-from kb.code import calls, extraction, grammars
 
 TARGETS = {"precision": 0.98, "recall": 0.95}
 _PACKAGES = {"typescript": ("zod", "@reduxjs/toolkit", "@trpc/server", "mobx", "rxjs", "@tanstack/query-core", "ajv"),

@@ -22,11 +22,12 @@ from dataclasses import dataclass, field
 from multiprocessing import connection
 from typing import TypeVar
 
+from codegraph.extract import packed_facts
+from codegraph.parse.facts import Skipped
+from codegraph.resolve.project import Project
 from crds import errors as root
 from kb import api, errors
-from kb.code import cpg, documents, packed_facts
-from kb.code.facts import Skipped
-from kb.code.project import Project
+from kb.code import cpg, documents
 
 _Result = TypeVar("_Result")
 SECONDS = 300.0

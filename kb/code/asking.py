@@ -6,8 +6,9 @@ import hashlib
 import json
 from collections.abc import Sequence
 
+import codegraph
 from crds import scope
-from kb import api, code, errors
+from kb import api, errors
 from kb.code import analyst, book, questions
 
 _SHOWN = 20
@@ -58,7 +59,7 @@ class Asking:
             repository=branch.repository,
             branch=branch.name,
             commit=branch.commit,
-            current=branch.commit == branch.wanted and branch.extractor == code.VERSION,
+            current=branch.commit == branch.wanted and branch.extractor == codegraph.VERSION,
             observed_at=branch.observed_at,
             updated_at=branch.updated_at,
             files=branch.figures.get("files", 0),

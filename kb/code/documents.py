@@ -14,13 +14,13 @@ from typing import Any
 
 import orjson
 
+from codegraph.parse.facts import FileFacts, Symbol
+from codegraph.resolve import keys as naming
+from codegraph.resolve.calls.edges import SURE, Edge
+from codegraph.resolve.project import Project, Target
 from contracts import repository_keys
 from kb import api
 from kb.code import cpg
-from kb.code import keys as naming
-from kb.code.calls.edges import SURE, Edge
-from kb.code.facts import FileFacts, Symbol
-from kb.code.project import Project, Target
 
 MOST_NODES, MOST_EDGES = 2000, 5000
 """Of one file; of calls the surest stay."""

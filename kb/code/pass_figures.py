@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from codegraph.extract import pool
 from kb import metrics
-from kb.code import pool
 
 
 def count(read: pool.Extraction, meters: metrics.Metrics) -> None:

@@ -11,12 +11,15 @@ import resource
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 
+from codegraph.answer import repo_map
+from codegraph.answer.index import Index, UnknownError
+from codegraph.answer.where import Where
+from codegraph.extract import packed_facts
+from codegraph.resolve import calls
+from codegraph.resolve.calls.edges import Edge
+from codegraph.resolve.project import Project, Target
 from kb import api
-from kb.code import analyst, calls, outlook, packed_facts
-from kb.code.calls.edges import Edge
-from kb.code.index import Index, UnknownError
-from kb.code.project import Project, Target
-from kb.code.where import Where
+from kb.code import analyst
 
 GROWTH = 12
 """Bytes of a branch in memory, with the words of `where`, for each byte of its packed facts."""
@@ -108,7 +111,7 @@ def _answer(loaded: _Loaded, kind: str, asked: api.CodeQuestion, known: api.Cove
         return api.PathReply(coverage=known, source=place(index, source), target=place(index, target), calls=way)
     if isinstance(asked, api.CodeMap):
         near = {index.find(one).path for one in asked.near}
-        text, files = outlook.draw(index, asked.tokens, near)
+        text, files = repo_map.draw(index, asked.tokens, near)
         return api.MapReply(coverage=known, text=text, tokens=-(-len(text) // 4), files=files)
     if isinstance(asked, api.CodeHistory):
         target = index.find(asked.symbol)

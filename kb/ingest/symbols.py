@@ -10,9 +10,12 @@ import asyncio
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from kb import api, code, metrics
-from kb.code import budget, changes, grammars, pass_figures, pool
-from kb.code.facts import FOR_NOW, FileFacts, Skipped
+import codegraph
+from codegraph.extract import budget, pool
+from codegraph.parse import changes, grammars
+from codegraph.parse.facts import FOR_NOW, FileFacts, Skipped
+from kb import api, metrics
+from kb.code import pass_figures
 from kb.reading.commit import Read
 
 SECONDS = 30.0
@@ -68,7 +71,7 @@ def _compared(
                 _side(found, contents, one.old_blob, one.old_path or one.path),
                 _side(found, contents, one.blob, one.path),
             )
-        made.setdefault(commit.hash, {})[one.path] = Read(code.VERSION, changed)
+        made.setdefault(commit.hash, {})[one.path] = Read(codegraph.VERSION, changed)
     return made
 
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from codegraph.parse.changes import Change
 from contracts import repository_keys
 from crds import scope, urns
 from kb import api, errors
-from kb.code.changes import Change
 from kb.reading import given, reference
 
 MOST_FILE_EDGES, MOST_BRANCHES = 3000, 1000

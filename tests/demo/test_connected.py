@@ -8,10 +8,12 @@ from email import message_from_bytes, policy
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from codegraph.answer import index
+from codegraph.parse import extraction
+from codegraph.resolve import calls, project, resolution
 from crds import connection
 from hack.cluster import layout, lifecycle, process
 from hack.demo import connected, planted, servers, services
-from kb.code import calls, extraction, index, project, resolution
 from tests.chart import policies
 from tests.chart.policies import End
 

@@ -12,8 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = (
-    "charts", "clients", "contracts", "controllers", "crds", "docs", "hack", "kb", "kube", "router", "tests/fakes",
-    "sources", "text",
+    "charts", "clients", "codegraph", "contracts", "controllers", "crds", "docs", "hack", "kb", "kube", "router",
+    "sources", "tests/fakes", "text",
 )  # fmt: skip
 _CASES = [
     ("crds", "crds/jervis.dev_connections.yaml"),

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from codegraph.extract import budget
 from kb import api, client, metrics, mongo
 from kb.analyze import queries
-from kb.code import analyst, asking, book, budget, history
+from kb.code import analyst, asking, book, history
 from kb.ingest import lanes
 from kb.service.http import analyze, structures
 from kb.service.http import code as code_http

@@ -15,12 +15,16 @@ from pathlib import Path
 
 import pytest
 
+from codegraph.extract import packed_facts
+from codegraph.parse import extraction
+from codegraph.parse.facts import FileFacts, Symbol
+from codegraph.resolve import calls, configuration
+from codegraph.resolve.calls.edges import Calls, Edge
 from crds import scope
 from kb import api, errors
-from kb.code import analyst, calls, configuration, extraction, packed_facts, questions
-from kb.code.calls.edges import Calls, Edge
+from kb.code import analyst, questions
 from tests import waiting
-from tests.kb.code import projects
+from tests.codegraph import projects
 
 _PARENT = """
 import asyncio, os, sys
@@ -177,3 +181,15 @@ def test_facts_with_calls_of_rust_that_an_earlier_version_kept_are_read_without_
     assert RustFacts.__module__.encode() in packed[0]
     assert asked("callers", packed, "src/lib.rs:rounded") == ([], ["rust"])
     assert asked("callers", packed, "shop.py:rounded") == (["shop.py:5"], ["rust"])
+
+
+def test_facts_that_an_earlier_version_kept_under_other_names_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    [file] = projects.project({"shop.py": CALLED}).files.values()
+    with monkeypatch.context() as former:
+        for kind, name in ((FileFacts, "kb.code.facts"), (Symbol, "kb.code.facts"), (calls.CallFacts, "kb.code.calls")):
+            former.setitem(sys.modules, name, sys.modules[kind.__module__])
+            former.setattr(kind, "__module__", name)
+        packed = packed_facts.pack(file)
+    assert b"kb.code.facts" in packed
+    assert b"codegraph.parse.facts" not in packed
+    assert asked("callers", [packed], "shop.py:rounded") == (["shop.py:5"], [])

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 
 import pytest
 
+from codegraph.answer.index import Index
+from codegraph.extract import packed_facts
+from codegraph.resolve.calls.edges import SURE
+from codegraph.resolve.project import Project, Target
 from kb import api
-from kb.code import cpg, packed_facts
-from kb.code.calls.edges import SURE
-from kb.code.index import Index
-from kb.code.project import Project, Target
+from kb.code import cpg
+from tests.codegraph import projects
 from tests.joern import tree
-from tests.kb.code import projects
 
 MONEY, SQUARE = "src/main/java/shop/Money.java", "src/main/java/shop/Square.java"
 

@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from codegraph.extract import budget
 from crds import priority, scope
 from kb import api, client, metrics, mongo
-from kb.code import analyst, asking, book, budget
+from kb.code import analyst, asking, book
 from kb.ingest import structures
 from kb.service.http import problems
 from tests.kb import clock as clocks

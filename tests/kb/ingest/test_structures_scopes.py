@@ -113,7 +113,7 @@ async def test_facts_of_another_version_of_the_extractor_go_when_no_branch_has_t
 ) -> None:
     await served.code.structure(trees.tree(trees.FILES, branch="next"))
     await served.code.structure(trees.tree(trees.FILES))
-    monkeypatch.setattr("kb.code.VERSION", "another")
+    monkeypatch.setattr("codegraph.VERSION", "another")
     for branch, facts in (("main", 6), ("next", 3)):
         reply = await served.code.structure(trees.tree(trees.FILES, branch=branch))
         assert (reply.state, reply.extractor) == ("Done", "another")

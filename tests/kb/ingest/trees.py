@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from codegraph.extract import budget
 from kb import api, client, metrics, mongo
-from kb.code import analyst, asking, book, budget, history
+from kb.code import analyst, asking, book, history
 from kb.ingest import lanes
 from kb.service.http import code as code_http
 from kb.service.http import openapi, structures

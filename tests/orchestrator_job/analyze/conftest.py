@@ -16,12 +16,13 @@ import prometheus_client
 import pytest
 
 from clients import mongo
+from codegraph.extract import budget
 from contracts.tokens import runtoken
 from crds import connection
 from kb import client
 from kb import metrics as kb_metrics
 from kb import mongo as kb_mongo
-from kb.code import analyst, asking, book, budget, history
+from kb.code import analyst, asking, book, history
 from kb.ingest import lanes
 from kb.service.access import rates
 from kb.service.http import access, structures
