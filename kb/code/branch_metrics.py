@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 STATES = ("current", "behind", "first")
 
 
-class Census:
+class BranchMetrics:
     """`clock` gives the time in UTC."""
 
     def __init__(self, known: book.Book, meters: metrics.Metrics, clock: Callable[[], datetime]) -> None:

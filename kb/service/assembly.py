@@ -197,7 +197,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         lambda turn: kept_on("reconcile", lambda: reconciler.run(interval=config.reconcile_interval, full=full)),
         lambda turn: kept_on("erasing", lambda: forgetter.run(turn, interval=config.erasure_interval)),
     ]
-    counting = branch_metrics.Census(ground.code, meters, clock)
+    counting = branch_metrics.BranchMetrics(ground.code, meters, clock)
     duties.append(lambda turn: kept_on("branches", lambda: counting.run(interval=_CENSUS)))
     keeping = seen.keeper(pipe.working)
     duties.append(lambda turn: kept_on("page upkeep", lambda: keeping.run(turn, interval=config.reconcile_interval)))

@@ -22,7 +22,7 @@ def value(meters: metrics.Metrics, name: str, **labels: str) -> float | None:
 async def test_branches_that_wait_are_counted_and_dated(
     served: client.Client, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database
 ) -> None:
-    counting = branch_metrics.Census(book.Book(database, clock), meters, clock)
+    counting = branch_metrics.BranchMetrics(book.Book(database, clock), meters, clock)
 
     async def states() -> list[float | None]:
         await counting.count()
