@@ -21,7 +21,7 @@ from kb import api, errors
 from kb.agent import places
 from kb.agent.environment import Error, Result
 from kb.agent.tree import Chosen, Given, NoInputs, Status, TreeData
-from kb.code import asking, book
+from kb.code import book, service
 from kb.retrieve import search
 from kb.visibility import governs
 
@@ -155,7 +155,7 @@ class CodeSearchTool(Chosen):
     source = "code"
     exact = True
 
-    def __init__(self, asks: asking.Asking, known: book.Book, *, limit: int = 10) -> None:
+    def __init__(self, asks: service.Questions, known: book.Book, *, limit: int = 10) -> None:
         self._asks = asks
         self._book = known
         self._limit = limit

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from contracts import repository_keys
 from crds import scope
 from kb import api, errors
-from kb.code import asking
+from kb.code import service
 from kb.graph import model, store
 from kb.reading import commit as reading
 
@@ -41,11 +41,11 @@ class _Found:
 class History:
     """Of one process."""
 
-    def __init__(self, asks: asking.Asking, known: store.Store) -> None:
+    def __init__(self, asks: service.Questions, known: store.Store) -> None:
         self._asks, self._graph = asks, known
 
     async def ask(self, asked: api.CodeHistory) -> api.HistoryReply:
-        """The reply. Raises what `Asking.ask` raises; for a symbol that is not known only where no commit has it."""
+        """The reply. Raises what `Questions.ask` raises; for a symbol that is not known only where no commit has it."""
         owner, coverage, found = await self._asks.placed(asked)
         if isinstance(found, errors.NotFound):
             path, _, name = asked.symbol.partition(":")

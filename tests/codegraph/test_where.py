@@ -19,7 +19,7 @@ from codegraph.parse import extraction
 from codegraph.parse.facts import FileFacts
 from codegraph.resolve.project import Target
 from kb import api
-from kb.code import questions
+from kb.code import worker
 from tests.codegraph import projects
 
 SOURCES = {
@@ -251,9 +251,9 @@ def test_a_question_is_answered_by_the_worker(index: Index) -> None:
     asked = json.dumps({"scope": {"clientId": "acme"}, "text": "`PriceList.discount` is wrong", "limit": 3})
     known = json.dumps({"repository": "acme/shop", "branch": "main", "commit": "1", "current": True})
     what = ("one", "main", "shop")
-    assert questions.answer("absent", "main", "shop", None, "where", asked, known) is None
+    assert worker.answer("absent", "main", "shop", None, "where", asked, known) is None
     for given in ((packed, b"", ()), None):
-        answer = questions.answer(*what, given, "where", asked, known)
+        answer = worker.answer(*what, given, "where", asked, known)
         assert answer is not None
         reply = api.WhereReply.model_validate_json(answer[0])
         assert (reply.files[0].path, reply.functions[0].place.qualified_name) == (

@@ -16,7 +16,7 @@ import pytest
 from codegraph.extract import budget
 from kb import api, client, metrics, mongo
 from kb.analyze import queries
-from kb.code import analyst, asking, book, history
+from kb.code import analyst, book, history, service
 from kb.ingest import lanes
 from kb.service.http import analyze, structures
 from kb.service.http import code as code_http
@@ -40,7 +40,7 @@ async def url(open_world: world.Opening, clock: clocks.Clock, database: mongo.Da
     async with open_world(aliases=aliases_memory.Registry(clock)) as kb:
         analysts, known = analyst.Analyst(), book.Book(database, clock)
         works = structures.Structures(kb.pipeline.structures(known, analysts, budget.Budget()), lanes.Lanes(kb.meters))
-        asks = asking.Asking(known, analysts)
+        asks = service.Questions(known, analysts)
         more = [*works.routes(), *code_http.Code(asks, history.History(asks, kb.graph)).routes()]
         async with whole.over(kb, kb.meters, clock, more=more) as (_, raw):
             yield str(raw.base_url)

@@ -22,7 +22,8 @@ from codegraph.resolve import calls, configuration
 from codegraph.resolve.calls.edges import Calls, Edge
 from crds import scope
 from kb import api, errors
-from kb.code import analyst, questions
+from kb.code import analyst
+from kb.code import worker as questions
 from tests import waiting
 from tests.codegraph import projects
 

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 import codegraph
 from crds import scope
 from kb import api, errors
-from kb.code import analyst, book, questions
+from kb.code import analyst, book, worker
 
 _SHOWN = 20
 _TRIES = 3
 """Of a branch that is replaced between the reading of its record and that of its facts."""
 
 
-class Asking:
+class Questions:
     """Of one process."""
 
     def __init__(self, known: book.Book, analysts: analyst.Analyst) -> None:
@@ -65,14 +65,14 @@ class Asking:
             files=branch.figures.get("files", 0),
             calls=branch.figures.get("calls", 0),
             unresolved=branch.figures.get("unresolved", 0),
-            skipped=questions.skipped(branch.skipped),
+            skipped=worker.skipped(branch.skipped),
             extractor=branch.extractor,
             analysed=branch.analysed,
         )
         held = _held(owner, branch)
         what = (branch.name, owner.project_id)
         more = (kind, asked.model_dump_json(by_alias=True))
-        found = await self._analyst.run(questions.answer, held, *what, None, *more, _json(coverage))
+        found = await self._analyst.run(worker.answer, held, *what, None, *more, _json(coverage))
         if found is not None:
             return coverage, found
         files = [(one.path, one.blob) for one in branch.files if one.blob]
@@ -87,7 +87,7 @@ class Asking:
         if branch.cpg and not said:
             held = f"{held}|{branch.updated_at}"
         stored = (packed, b"".join(said), files)
-        return coverage, await self._analyst.run(questions.answer, held, *what, stored, *more, _json(coverage))
+        return coverage, await self._analyst.run(worker.answer, held, *what, stored, *more, _json(coverage))
 
     async def _branch(self, asked: api.CodeQuestion) -> tuple[scope.Scope, book.Branch]:
         found = await self._book.visible(asked.scope, asked.repository, asked.branch or "")
