@@ -143,6 +143,7 @@ COPY text /app/text
 COPY clients /app/clients
 COPY contracts /app/contracts
 COPY crds /app/crds
+COPY codegraph /app/codegraph
 COPY kube /app/kube
 COPY router /app/router
 COPY kb /app/kb

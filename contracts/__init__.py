@@ -3,7 +3,8 @@
 I own: run tokens and files of tokens (`tokens`), the lines of a hard rule that programs enforce (`rules`), the shapes
 of what one process answers to another (`api`), the one shape of a refusal (`problems`), the form of the services'
 OpenAPI documents (`openapi`), which web pages may call a service (`browsers`), the collections that hold data of tasks
-(`mongo_collections`), and the names of spans (`trace`, `otel_spans`).
+(`mongo_collections`), the keys of what a repository consists of (`repository_keys`), and the names of spans (`trace`,
+`otel_spans`).
 
 Who may call me: every package but `crds` and `text`. I import these two alone and do no I/O, except in
 `tokens.keyring` and `tokens.token_file`, which read files.

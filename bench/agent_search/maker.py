@@ -19,8 +19,8 @@ import httpx
 
 from bench.agent_search import model
 from bench.kb import names
-from kb import words
 from kb.reading import sentence
+from text import words
 
 FOLLOWED = 3
 _QUESTION = re.compile(r"<question>\n(.*?)\n</question>", re.DOTALL)

@@ -1,1 +1,1 @@
-"""What kb.code reads out of source code, beside what the parsers of the languages themselves read."""
+"""What codegraph reads out of source code, beside what the parsers of the languages themselves read."""

@@ -1,10 +1,9 @@
-"""`python -m bench.codegraph COMMAND`: what kb.code reads out of source code, how fast, and whether edits change it.
+"""`python -m bench.codegraph COMMAND`: what codegraph reads out of source code, how fast, and whether edits change it.
 
     python -m bench.codegraph accuracy                            # trees that its queries were not written with
     python -m bench.codegraph accuracy --trees seen --languages java kotlin --differences /tmp/differences
     python -m bench.codegraph calls java                          # beside javac
     python -m bench.codegraph calls typescript --names zod mobx   # beside TypeScript's type checker
-    python -m bench.codegraph calls rust --names syn-3.0.10       # beside rustc
     python -m bench.codegraph speed                               # beside a plain loop over the same grammars
     python -m bench.codegraph hostile                             # files made to stall a parser
     python -m bench.codegraph where                               # ranks for messages of commits, beside plain BM25
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import variables
-from bench.codegraph import accuracy, calls, edits, hostile, natives, releases, resolution, rustcalls, speed, where
+from bench.codegraph import accuracy, calls, edits, hostile, natives, releases, resolution, speed, where
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -39,7 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--files", type=int, default=500, help="of a tree, at most")
     one.add_argument("--differences", type=Path, help="folder for the lines that differ")
     three = commands.add_parser("calls", help="precision and recall of calls")
-    three.add_argument("language", choices=("java", "rust", "typescript"))
+    three.add_argument("language", choices=("java", "typescript"))
     three.add_argument("--names", nargs="+", default=[], help="of trees; all of them")
     three.add_argument("--files", type=int, default=2000, help="of a tree of Java, at most")
     two = commands.add_parser("speed", help="beside a plain loop in one process")
@@ -75,7 +74,7 @@ def main() -> int:
             found = calls.measure(given.names, given.files)
             missed = any(min(one["precision"] or 0, one["recall"] or 0) < calls.TARGET for one in found.values())
         else:
-            found = (rustcalls if given.language == "rust" else resolution).measure(given.names)
+            found = resolution.measure(given.names)
             missed = any(one["missed"] for one in found.values())
     elif given.command == "speed":
         found = speed.measure(given.files)

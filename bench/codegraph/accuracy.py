@@ -77,7 +77,7 @@ def _by_place(rows: Iterable[Row]) -> dict[tuple[str, int], Counter[str]]:
 
 def extracted(folder: Path) -> dict[str, Any]:
     """What the extractor prints of a folder, in a process of its own."""
-    command = [sys.executable, "-m", "kb.code", "extract", "--seconds", "600", str(folder)]
+    command = [sys.executable, "-m", "codegraph", "extract", "--seconds", "600", str(folder)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=trees.ROOT)
     found: dict[str, Any] = json.loads(done.stdout)
     return found

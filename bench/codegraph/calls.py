@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.codegraph import natives, trees
+from codegraph.parse import parsing
+from codegraph.resolve import calls
 from hack.cluster import progress
-from kb.code import calls, parsing
 
 Site = tuple[str, str, int, str, str]
 TARGET = 0.98

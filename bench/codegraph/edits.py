@@ -29,11 +29,12 @@ import prometheus_client
 import pymongo
 
 from bench.codegraph import mutations
+from codegraph.extract import budget, pool, selection, worker
+from codegraph.parse.facts import FileFacts, Skipped
 from crds import errors, priority, scope
 from hack.cluster import progress
 from kb import api, metrics, mongo
-from kb.code import analyst, book, budget, pool, selection, worker
-from kb.code.facts import FileFacts, Skipped
+from kb.code import analyst, book
 from kb.ingest import structures
 from kb.service.http import problems
 from kb.vectors import model
@@ -175,7 +176,7 @@ def gone(name: str) -> api.GitStructure:
 
 
 async def extract(sources: dict[str, bytes], bounds: budget.Budget, *, calls: bool, pack: pool.Pack) -> pool.Extraction:
-    """What `kb.code.pool.extract` gives, read in this process: starting workers costs more than reading these files."""
+    """What `codegraph.extract.pool.extract` gives, read in this process: starting workers costs more than reading."""
     kept, skipped = selection.given(sources, bounds)
     batch = worker.Batch((), calls, bounds.generated, bounds.file_bytes)
     found = [worker.read(one, batch) for one in kept]

@@ -13,12 +13,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bench.codegraph import trees
+from codegraph.answer.index import Index, is_test
+from codegraph.extract import budget, pool
+from codegraph.parse import grammars
+from codegraph.parse.facts import FileFacts
+from codegraph.resolve import resolution
+from codegraph.resolve.project import Target
 from hack.cluster import progress
 from kb import api
-from kb.code import budget, grammars, pool, resolution
-from kb.code.facts import FileFacts
-from kb.code.index import Index, is_test
-from kb.code.project import Target
 
 MOST_CHANGED = 10
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? ")

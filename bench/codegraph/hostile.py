@@ -14,14 +14,15 @@ import sys
 import time
 from typing import Any
 
-from kb.code import budget, grammars, pool
+from codegraph.extract import budget, pool
+from codegraph.parse import grammars
 
 SECONDS = 1.0
 _PLAIN_SECONDS = 20.0
 _GOOD = {f"good{number}.py": f"def f{number}():\n    pass\n".encode() for number in range(20)}
 _PARSE = """
 import sys, tree_sitter
-from kb.code import grammars
+from codegraph.parse import grammars
 language = grammars.language_of(sys.argv[1])
 tree_sitter.Parser(grammars.load(language)).parse(sys.stdin.buffer.read())
 """

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.codegraph import natives, trees
+from codegraph.parse import extraction, grammars
+from codegraph.resolve import calls
 from hack.cluster import progress
-from kb.code import calls, extraction, grammars
 
 TARGETS = {"precision": 0.98, "recall": 0.95}
 _PACKAGES = {"typescript": ("zod", "@reduxjs/toolkit", "@trpc/server", "mobx", "rxjs", "@tanstack/query-core", "ajv"),
@@ -90,7 +91,7 @@ def _resolved(folder: Path, paths: Sequence[str]) -> list[calls.Edge]:
     for path in paths:
         language = grammars.language_of(path)
         raw = (folder / path).read_bytes()
-        found = extraction.extract(path, raw, language, extraction.collector(calls=True)).calls if language else None
+        found = extraction.extract(path, raw, language, calls.facts).calls if language else None
         if isinstance(found, calls.CallFacts):
             facts[path] = found
     return calls.sure(calls.resolve(facts).edges)

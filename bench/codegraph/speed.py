@@ -2,7 +2,7 @@
 
 Rows, alternating; figures are medians:
 
-    extracted    kb.code.pool.extract from a coroutine, worker processes and all, with a heartbeat task beside it
+    extracted    codegraph.extract.pool from a coroutine, worker processes and all, with a heartbeat task beside it
     plain        one process that parses each file and asks the same query, makes no names and keeps nothing
     in_thread    that loop in a thread of the event loop's process, with the heartbeat
 """
@@ -26,8 +26,9 @@ import tree_sitter
 
 from bench.codegraph import trees
 from bench.operator import processes
+from codegraph.extract import budget, pool
+from codegraph.parse import grammars, languages
 from hack.cluster import progress
-from kb.code import budget, grammars, languages, pool
 
 TARGETS = {"seconds_for_100": 0.2, "stall_ms": 50.0}
 _BEAT = 0.002

@@ -1,6 +1,6 @@
 """The sources that are read: this repository, and pinned versions of popular libraries.
 
-The queries of kb.code were written with the trees that are `seen`; figures are published of the others.
+The queries of codegraph were written with the trees that are `seen`; figures are published of the others.
 """
 
 from __future__ import annotations

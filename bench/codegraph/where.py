@@ -2,7 +2,7 @@
 
 Rows:
 
-    where       kb.code.where
+    where       codegraph.answer.where
     plain       BM25 (k1 1.2, b 0.75) over all words of a file (path, names, signatures, documentation, calls, imports),
                 and over those of a function; no fields, no mentions, no calls
 
@@ -25,10 +25,10 @@ from typing import Any, TypeVar
 
 from bench.codegraph import history
 from bench.codegraph import releases as libraries
+from codegraph.answer import mentions, where
+from codegraph.answer.index import Index
+from codegraph.resolve.project import Target
 from hack.cluster import progress
-from kb.code import mentions, where
-from kb.code.index import Index
-from kb.code.project import Target
 
 TARGETS = {"file_at_5": 0.9, "function_at_10": 0.7}
 SECONDS = {"build": 20.0, "ask": 1.0}
@@ -65,7 +65,7 @@ class Hits:
 
 
 class Plain:
-    """BM25 over the words of files and of functions, the same words as `kb.code.where` has."""
+    """BM25 over the words of files and of functions, the same words as `codegraph.answer.where` has."""
 
     def __init__(self, index: Index) -> None:
         """Counts them."""

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from bench.kb import corpus, world
 from crds import scope
 from crds.priority import Priority
-from kb import metrics, selection, words
+from kb import metrics, selection
 from kb.graph import sqlite as graph_sqlite
 from kb.ingest import graph_builder
 from kb.reading import draft
@@ -31,6 +31,7 @@ from kb.retrieve import rank, search
 from kb.vectors import embedding, model
 from router import client as router_client
 from tests.kb import memory
+from text import words
 
 Unit = NDArray[np.float32]
 """A vector of length 1, or rows of such."""

@@ -384,10 +384,11 @@ def _show(found: _Reply, output: Format, drawn: Any, known: api.Coverage) -> Non
     Output(output).show(found.model_dump(mode="json", by_alias=True), drawn)
     if output is Format.TABLE:
         left = ", ".join(f"{number} {reason}" for reason, number in known.skipped.items())
+        unknown = f"; calls not known: {', '.join(known.calls_unknown)}" if known.calls_unknown else ""
         state = "" if known.current else "; a newer commit is being read"
         sys.stdout.write(
             f"{printable.line(known.repository)} {printable.line(known.branch)} at {known.commit[:12]}: "
-            f"{known.files} files{f', not read: {left}' if left else ''}{state}\n"
+            f"{known.files} files{f', not read: {left}' if left else ''}{unknown}{state}\n"
         )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import bisect
 import itertools
 
-from kb import paging, words
-from text import quotations
+from kb import paging
+from text import quotations, words
 
 
 def best(text: str, starts: paging.Starts, question: str) -> int | None:

@@ -21,7 +21,7 @@ from kb import api, errors
 from kb.agent import places
 from kb.agent.environment import Error, Result
 from kb.agent.tree import Chosen, Given, NoInputs, Status, TreeData
-from kb.code import asking, book
+from kb.code import book, service
 from kb.retrieve import search
 from kb.visibility import governs
 
@@ -155,7 +155,7 @@ class CodeSearchTool(Chosen):
     source = "code"
     exact = True
 
-    def __init__(self, asks: asking.Asking, known: book.Book, *, limit: int = 10) -> None:
+    def __init__(self, asks: service.Questions, known: book.Book, *, limit: int = 10) -> None:
         self._asks = asks
         self._book = known
         self._limit = limit
@@ -175,14 +175,22 @@ class CodeSearchTool(Chosen):
         coverage, objects = await self._found(kind, text, place)
         shown = [one for one in objects if tree_data.held.shows(str(one["sourceUrn"]), "git_file")]
         if not shown:
-            yield Error(f"No code for: {text[:200]}", suggestion="Try kind where with other words.")
+            yield Error(
+                f"No code for: {text[:200]}.{_calls_unknown(coverage)}", suggestion="Try kind where with other words."
+            )
             return
         yield Result(
             objects=shown,
-            metadata={"query": text, "kind": kind, "source": self.source, "commit": coverage.commit},
+            metadata={
+                "query": text,
+                "kind": kind,
+                "source": self.source,
+                "commit": coverage.commit,
+                "unknown": _calls_unknown(coverage),
+            },
             name="code_results",
             payload_type="code",
-            llm_message="Found {num_objects} places in code ({kind}) for '{query}' at commit {commit}.",
+            llm_message="Found {num_objects} places in code ({kind}) for '{query}' at commit {commit}.{unknown}",
         )
 
     async def _found(self, kind: str, text: str, place: dict[str, Any]) -> tuple[api.Coverage, list[dict[str, Any]]]:
@@ -307,6 +315,10 @@ def _passage(one: api.EvidenceItem, query: str) -> dict[str, Any]:
         "supersededBy": of.superseded_by,
     }
     return found | {name: value for name, value in more.items() if value is not None}
+
+
+def _calls_unknown(known: api.Coverage) -> str:
+    return f" Calls of {', '.join(known.calls_unknown)} are not known." if known.calls_unknown else ""
 
 
 def _place(known: api.Coverage, place: api.CodePlace, more: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from kb.sourcetext import decode as source_text
+from text.source_text import decode as source_text
 
 if TYPE_CHECKING:
     from kb.api.agent import AgentEvent, AgenticSearch, Citation, ConversationId, EventType

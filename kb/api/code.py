@@ -57,7 +57,7 @@ ENDINGS = frozenset(
     }
     | {"sc", "swift", "tsx", "ts", "mts", "cts"}
 )
-"""Of the names of source files, as `kb.code.grammars` knows them."""
+"""Of the names of source files, as `codegraph.parse.grammars` knows them."""
 _PROJECT_FILES = frozenset(
     {"go.mod", "go.work", "package.json", "pnpm-workspace.yaml", "jsconfig.json", "pyproject.toml", "setup.cfg"}
     | {"setup.py", "Cargo.toml", "settings.gradle", "settings.gradle.kts", "pom.xml"}

@@ -84,8 +84,9 @@ class CodeMap(CodeQuestion):
 class Coverage(message.Reply):
     """What an answer stands on. `commit` is the one whose structure is known; `current` is false while that of a newer
     one, or by a newer extractor, is being written. `skipped` counts files that were not read, by reason; calls whose
-    callee is not known (`unresolved`) are in no answer. `analysed` is the commit of which Joern's analysis is known, ""
-    without one; it counts for the files that are still the same."""
+    callee is not known (`unresolved`) are in no answer. `calls_unknown` are the languages of the branch of which no
+    call is known: that an answer has none of them says nothing. `analysed` is the commit of which Joern's analysis is
+    known, "" without one; it counts for the files that are still the same."""
 
     repository: str
     branch: str
@@ -97,6 +98,7 @@ class Coverage(message.Reply):
     calls: int = 0
     unresolved: int = 0
     skipped: dict[str, int] = Field(default_factory=dict)
+    calls_unknown: list[str] = Field(default_factory=list)
     extractor: str = ""
     analysed: str = ""
 

@@ -1,11 +1,8 @@
-"""What source code consists of: its types, functions, methods and imports, without a model and without a store.
+"""The code graph in the knowledge base: branches as they are stored, as documents, and questions about them.
 
-I own: the grammars, what a declaration is called (`kb.code.naming`), the facts of a file, and the processes that read
-hostile sources. Callers: `kb.ingest`, and `python -m kb.code` on the command line. I never write to a store, and no
-source is parsed in the process of a service: it stalls the event loop and may not end (decision 0127).
+I own: the record of a branch and of its facts (`book`), its documents (`documents`), the process that resolves and
+answers (`analyst`, `worker`), and how questions reach it (`service`, `history`). What source code consists of is
+`codegraph`'s. Callers: `kb.ingest`, `kb.agent`, `kb.service`.
 
 Source: seed 001 "Tree-sitter Pipeline" and "Node Types" (CODE, VCS).
 """
-
-VERSION = "4"
-"""Of what is read out of a file and of how it is resolved. Facts of another version are not used."""

@@ -10,29 +10,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
-import io
 import multiprocessing
 import os
-import pickle
 import resource
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import process
 from dataclasses import dataclass, field
 from multiprocessing import connection
 from typing import TypeVar
 
+from codegraph.extract import packed_facts
+from codegraph.parse.facts import Skipped
+from codegraph.resolve.project import Project
 from crds import errors as root
 from kb import api, errors
-from kb.code import configuration, cpg, documents, resolution, worker
-from kb.code.facts import FileFacts, Skipped
-from kb.code.project import Project
+from kb.code import cpg, documents
 
 _Result = TypeVar("_Result")
-_NAME_CHARS, _DEEPEST = 2000, 64
 SECONDS = 300.0
 """Of one branch, after which the worker is ended."""
 MEMORY = 2 << 30
@@ -151,39 +148,6 @@ def bare(sent: api.GitStructure) -> str:
     return sent.model_copy(update={"files": files}).model_dump_json(by_alias=True, exclude_none=True)
 
 
-def pack(*found: FileFacts | Skipped | configuration.File) -> bytes:
-    """All that is known of one file, as `read` takes it; two of them, one behind the other, are one as well."""
-    return pickle.dumps(found, pickle.HIGHEST_PROTOCOL)
-
-
-def read(packed: Sequence[bytes]) -> tuple[Project, tuple[Skipped, ...]]:
-    """The project of these files, and those of them that were given up."""
-    found = [each for one in packed for each in _unpacked(one)]
-    files = {one.path: _plain(one) for one in found if isinstance(one, FileFacts)}
-    project = {one.path: one.content for one in found if isinstance(one, configuration.File)}
-    return resolution.resolve(files, project), tuple(one for one in found if isinstance(one, Skipped))
-
-
-def _unpacked(body: bytes) -> Iterator[FileFacts | Skipped | configuration.File]:
-    stream = io.BytesIO(body)
-    while stream.tell() < len(body):
-        yield from worker.Answers(stream).load()
-
-
-def _plain(file: FileFacts) -> FileFacts:
-    """The file without declarations that no person wrote: each costs the square of its depth."""
-    if not hasattr(file, "words"):  # the facts of a version before 4, in the slots of this one
-        object.__setattr__(file, "words", ())
-    kept = [
-        number for number, one in enumerate(file.symbols)
-        if len(one.qname) <= _NAME_CHARS and one.qname.count(".") < _DEEPEST
-    ]  # fmt: skip
-    if len(kept) == len(file.symbols):
-        return file
-    words = tuple(file.words[number] for number in (*kept, -1)) if file.words else ()
-    return dataclasses.replace(file, symbols=tuple(file.symbols[number] for number in kept), words=words)
-
-
 def enriched(project: Project, cpg_: bytes, blobs: Mapping[str, str]) -> tuple[Project, Counter[str]]:
     """The project with what Joern says of its files, if it says anything."""
     return cpg.merge(project, cpg_, blobs) if cpg_ else (project, Counter())
@@ -192,7 +156,7 @@ def enriched(project: Project, cpg_: bytes, blobs: Mapping[str, str]) -> tuple[P
 def analyse(sent_json: str, packed: Sequence[bytes], cpg_: bytes = b"") -> Analysis:
     """In the worker: see `Analyst.analyse`."""
     sent = api.GitStructure.model_validate_json(sent_json)
-    whole, given_up = read(packed)
+    whole, given_up = packed_facts.read(packed)
     whole, added = enriched(whole, cpg_, {one.path: one.blob for one in sent.files})
     made = documents.Documents(sent, whole)
     left = [

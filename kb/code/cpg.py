@@ -18,10 +18,10 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+from codegraph.parse.facts import Symbol
+from codegraph.resolve.calls.edges import SURE, Edge
+from codegraph.resolve.project import Project, Target
 from kb import api
-from kb.code.calls.edges import SURE, Edge
-from kb.code.facts import Symbol
-from kb.code.project import Project, Target
 
 RULE = "joern"
 """The rule of its calls, and the `source` of its edges."""

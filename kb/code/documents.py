@@ -14,12 +14,13 @@ from typing import Any
 
 import orjson
 
-from kb import api, structure
+from codegraph.parse.facts import FileFacts, Symbol
+from codegraph.resolve import keys as naming
+from codegraph.resolve.calls.edges import SURE, Edge
+from codegraph.resolve.project import Project, Target
+from contracts import repository_keys
+from kb import api
 from kb.code import cpg
-from kb.code import keys as naming
-from kb.code.calls.edges import SURE, Edge
-from kb.code.facts import FileFacts, Symbol
-from kb.code.project import Project, Target
 
 MOST_NODES, MOST_EDGES = 2000, 5000
 """Of one file; of calls the surest stay."""
@@ -67,8 +68,8 @@ class Documents:
     def branch(self, skipped: Sequence[api.SkippedFile]) -> bytes:
         """The document of the branch: what it is at this commit, what was read of it and what was not."""
         sent, files = self._sent, self._project.files
-        key = structure.branch(sent.branch, sent.scope.project_id)
-        repository = structure.repository(sent.repository.org, sent.repository.name)
+        key = repository_keys.branch(sent.branch, sent.scope.project_id)
+        repository = repository_keys.repository(sent.repository.org, sent.repository.name)
         stack = Counter(file.language for file in files.values())
         technologies = ", ".join(name for name, _ in stack.most_common(_LANGUAGES_SHOWN))
         left = Counter(one.reason for one in skipped)
@@ -138,7 +139,7 @@ class Documents:
         own = keys.file(path)
         nodes = {own: _node(own, "file", self._of_file(file), path)}
         edges: dict[tuple[str, str, str], _Row] = {}
-        branch = structure.branch(self._sent.branch, self._sent.scope.project_id)
+        branch = repository_keys.branch(self._sent.branch, self._sent.scope.project_id)
         nodes[branch] = _node(branch, "branch", {"branchName": self._sent.branch, **self._owner})
         omitted = 0
 
@@ -198,7 +199,7 @@ class Documents:
         if modified is not None:
             more["lastModified"] = modified.isoformat()
         if file.has_error:
-            more |= {"hasErrors": True, "repaired": file.repaired}
+            more["hasErrors"] = True
         if outside:
             more["importsAsWritten"] = [one[:400] for one in outside[:_LIST]]
         if names := sorted(self._unresolved.get(file.path, ())):

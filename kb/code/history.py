@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from contracts import repository_keys
 from crds import scope
-from kb import api, errors, structure
-from kb.code import asking
+from kb import api, errors
+from kb.code import service
 from kb.graph import model, store
 from kb.reading import commit as reading
 
@@ -40,11 +41,11 @@ class _Found:
 class History:
     """Of one process."""
 
-    def __init__(self, asks: asking.Asking, known: store.Store) -> None:
+    def __init__(self, asks: service.Questions, known: store.Store) -> None:
         self._asks, self._graph = asks, known
 
     async def ask(self, asked: api.CodeHistory) -> api.HistoryReply:
-        """The reply. Raises what `Asking.ask` raises; for a symbol that is not known only where no commit has it."""
+        """The reply. Raises what `Questions.ask` raises; for a symbol that is not known only where no commit has it."""
         owner, coverage, found = await self._asks.placed(asked)
         if isinstance(found, errors.NotFound):
             path, _, name = asked.symbol.partition(":")
@@ -79,7 +80,7 @@ class History:
             if path in seen:
                 continue
             seen.add(path)
-            key = structure.file(path, known.branch, owner.project_id)
+            key = repository_keys.file(path, known.branch, owner.project_id)
             of = known.repository, -bound
             touched: dict[str, tuple[model.Said, str]] = {}
             for kind, change in _FILES.items():
@@ -96,7 +97,7 @@ class History:
                 for commit, (said, change) in touched.items():
                     found.changes.setdefault(commit, (said, path, change))
                 continue
-            symbol = structure.symbol(path, reply.name, owner.project_id)
+            symbol = repository_keys.symbol(path, reply.name, owner.project_id)
             for said in await self._said(viewer, reading.CHANGES, symbol, of, found):
                 assert said.edge is not None
                 if said.edge.source in touched:  # a commit of another branch is not

@@ -1,109 +1,228 @@
-"""The program of a worker process, which `kb.code.pool` starts and bounds.
+"""Questions about a branch, answered in the worker process that holds it (`kb.code.analyst`).
 
-    python -m kb.code.worker < batches > answers
-
-Sources are hostile and grammars are written in C: what they break is this process, which has no secrets in its
-environment. It announces itself with an empty frame, then reads frames (a big-endian 32-bit length and a pickle of
-`Batch`) and answers each file of a batch with a frame of its own, in order: `FileFacts` or `Skipped`. The kernel ends
-it when one file takes too much CPU time, also inside of a grammar.
+The worker keeps the branches that were asked for last, as many as its memory has room for. `answer` says with None that
+it does not have the branch; the caller asks again with its facts.
 """
 
 from __future__ import annotations
 
-import io
-import os
-import pickle
+import functools
 import resource
-import signal
-import struct
-import sys
-from dataclasses import dataclass
-from typing import BinaryIO
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
 
-from kb.code import extraction, parsing, selection
-from kb.code.facts import FileFacts, Reason, Skipped
+from codegraph.answer import repo_map
+from codegraph.answer.index import Index, UnknownError
+from codegraph.answer.where import Where
+from codegraph.extract import packed_facts
+from codegraph.resolve import calls
+from codegraph.resolve.calls.edges import Edge
+from codegraph.resolve.project import Project, Target
+from kb import api
+from kb.code import analyst
 
-FRAME = struct.Struct(">I")
-SECONDS = 0.8
-"""CPU time for one file, after which the kernel ends the process; parsing gives up before (`kb.code.parsing`)."""
-_MEMORY = 2 << 30
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Files to read one after the other. `calls` asks for what the call resolver collects, `generated` for generated
-    files, `largest` is the size that a file may have grown to."""
-
-    sources: tuple[selection.Source, ...]
-    calls: bool
-    generated: bool
-    largest: int
+GROWTH = 12
+"""Bytes of a branch in memory, with the words of `where`, for each byte of its packed facts."""
+_SHARE = 0.5
+"""Of the memory of the process that branches may have; the rest is for the one that is being read."""
 
 
-def main(requests: BinaryIO, answers: BinaryIO) -> int:
-    """Answer batches until their stream ends; the exit code."""
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _send(answers, b"")
-    while frame := requests.read(FRAME.size):
-        batch: Batch = pickle.loads(requests.read(*FRAME.unpack(frame)))  # noqa: S301 -- from the parent process
-        for source in batch.sources:
-            # No handler: the default action works while C code runs.
-            signal.setitimer(signal.ITIMER_PROF, SECONDS)
-            answer = pickle.dumps(read(source, batch), pickle.HIGHEST_PROTOCOL)
-            signal.setitimer(signal.ITIMER_PROF, 0)
-            _send(answers, answer)
-    return 0
+_MOST_LINES = 20
+"""Of the calls from one declaration to another."""
 
 
-def _send(answers: BinaryIO, body: bytes) -> None:
-    answers.write(FRAME.pack(len(body)) + body)
-    answers.flush()
+class _Loaded:
+    def __init__(self, project: Project, index: Index, size: int) -> None:
+        self.index, self.size = index, size
+        self.calls_unknown = calls_unknown(project)
+
+    @functools.cached_property
+    def where(self) -> Where:
+        """Its words, counted at the first question about them."""
+        return Where(self.index)
 
 
-def read(source: selection.Source, batch: Batch) -> FileFacts | Skipped:
-    """The facts of one file, or why there are none."""
+_loaded: OrderedDict[str, _Loaded] = OrderedDict()
+_KINDS: dict[str, type[api.CodeQuestion]] = {
+    "callers": api.Callers,
+    "callees": api.Callers,
+    "impact": api.Impact,
+    "path": api.CodePath,
+    "where": api.CodeWhere,
+    "map": api.CodeMap,
+    "history": api.CodeHistory,
+    "neighbourhood": api.CodeNeighbourhood,
+}
+
+
+Stored = tuple[Sequence[bytes], bytes, Sequence[tuple[str, str]]]
+"""Of a branch: the facts of its files, Joern's export or b"", and (path, blob) of the files."""
+
+
+def answer(
+    held: str, branch: str, project_id: str, stored: Stored | None, kind: str, asked: str, coverage: str
+) -> tuple[str, str, list[str]] | None:
+    """(reply as JSON, '', []), or ('', why there is none, candidates); None where the branch is not loaded.
+
+    `held` names the state of the branch; `kind` is one of callers, callees, impact, path, where, map, history (without
+    its commits, which `kb.code.history` adds), neighbourhood.
+    """
+    if held not in _loaded:
+        if stored is None:
+            return None
+        packed, cpg, files = stored
+        size = GROWTH * (sum(map(len, packed)) + len(cpg))
+        _make_room(size)
+        project, _ = analyst.enriched(packed_facts.read(packed)[0], cpg, dict(files))
+        _loaded[held] = _Loaded(project, Index(project, branch, project_id), size)
+    _loaded.move_to_end(held)
+    question = _KINDS[kind].model_validate_json(asked)
+    known = api.Coverage.model_validate_json(coverage)
+    known = known.model_copy(update={"calls_unknown": _loaded[held].calls_unknown})
     try:
-        raw = source.raw if source.raw is not None else _file(source.place or "", batch.largest)
-        refused = selection.refusal(source.path, raw, generated=batch.generated)
-        if refused:
-            return refused
-        return extraction.extract(source.path, raw, source.language, extraction.collector(calls=batch.calls))
-    except parsing.ExpiredError as error:
-        return Skipped(source.path, Reason.TIMED_OUT, str(error))
-    except parsing.UnparsableError as error:
-        return Skipped(source.path, Reason.BINARY, str(error))
-    except OSError as error:
-        return Skipped(source.path, Reason.UNREADABLE, error.strerror or "")
-    except MemoryError:
-        return Skipped(source.path, Reason.CRASHED, "out of memory")
+        return _answer(_loaded[held], kind, question, known).model_dump_json(by_alias=True), "", []
+    except UnknownError as error:
+        return "", str(error), list(error.candidates)
 
 
-def _file(place: str, largest: int) -> bytes:
-    # It may have become a link or a pipe since it was listed.
-    with open(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as opened:
-        return opened.read(largest)
+def _make_room(size: int) -> None:
+    """Let go of the branches that were asked for longest ago, until `size` bytes more fit into the share of the limit
+    of this process (`kb.code.analyst`); what is larger than all of it is alone."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    most = _SHARE * (analyst.MEMORY if limit == resource.RLIM_INFINITY else limit)
+    while _loaded and size + sum(one.size for one in _loaded.values()) > most:
+        _loaded.popitem(last=False)
 
 
-class Answers(pickle.Unpickler):
-    """Reads what a worker answered. It may be broken by what it read, so only plain data of this package is taken."""
-
-    def find_class(self, module: str, name: str) -> object:
-        """A dataclass or enum that a module of this package defines. Raises pickle.UnpicklingError for all else."""
-        if module.startswith("kb.code."):
-            found = super().find_class(module, name)
-            if isinstance(found, type) and found.__module__ == module:
-                return found
-        raise pickle.UnpicklingError(f"{module}.{name} is no answer of a worker")
+def held() -> tuple[str, ...]:
+    """The states of branches that are loaded, the one that was asked for last at the end."""
+    return tuple(_loaded)
 
 
-def answer(body: bytes) -> FileFacts | Skipped:
-    """The answer in a frame. Raises pickle.UnpicklingError, and TypeError when it is none."""
-    found = Answers(io.BytesIO(body)).load()
-    if not isinstance(found, FileFacts | Skipped):
-        raise TypeError("no answer of a worker")
-    return found
+def _answer(loaded: _Loaded, kind: str, asked: api.CodeQuestion, known: api.Coverage) -> api.Reply:
+    index = loaded.index
+    if isinstance(asked, api.Callers):
+        return _calls(index, asked, known, callers=kind == "callers")
+    if isinstance(asked, api.Impact):
+        return _impact(index, asked, known)
+    if isinstance(asked, api.CodePath):
+        source, target = index.find(asked.source), index.find(asked.target)
+        way = [_call(index, edge) for edge in index.path(source, target)]
+        return api.PathReply(coverage=known, source=place(index, source), target=place(index, target), calls=way)
+    if isinstance(asked, api.CodeMap):
+        near = {index.find(one).path for one in asked.near}
+        text, files = repo_map.draw(index, asked.tokens, near)
+        return api.MapReply(coverage=known, text=text, tokens=-(-len(text) // 4), files=files)
+    if isinstance(asked, api.CodeHistory):
+        target = index.find(asked.symbol)
+        return api.HistoryReply(coverage=known, symbol=place(index, target), path=target.path, name=target.qname)
+    if isinstance(asked, api.CodeNeighbourhood):
+        return _neighbourhood(index, asked, known)
+    assert isinstance(asked, api.CodeWhere), kind
+    return _where(loaded, asked, known)
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.stdin.buffer, sys.stdout.buffer))
+def _calls(index: Index, asked: api.Callers, known: api.Coverage, *, callers: bool) -> api.CallsReply:
+    target = index.find(asked.symbol)
+    edges = sorted((index.callers if callers else index.callees).get(target, ()))
+    page = edges[asked.after : asked.after + asked.limit]
+    return api.CallsReply(
+        coverage=known,
+        symbol=place(index, target),
+        calls=[_call(index, one) for one in page],
+        total=len(edges),
+        next=_next(asked.after + len(page), len(edges)),
+    )
+
+
+def _impact(index: Index, asked: api.Impact, known: api.Coverage) -> api.ImpactReply:
+    target = index.find(asked.symbol)
+    steps = index.impact(target, asked.depth)
+    page = steps[asked.after : asked.after + asked.limit]
+    affected = [
+        api.Affected(
+            place=place(index, one.target), distance=one.distance, by=one.by, of=place(index, one.of).qualified_name
+        )
+        for one in page
+    ]
+    return api.ImpactReply(
+        coverage=known,
+        symbol=place(index, target),
+        affected=affected,
+        tests=index.tests([target, *(one.target for one in steps)]),
+        total=len(steps),
+        next=_next(asked.after + len(page), len(steps)),
+    )
+
+
+def _neighbourhood(index: Index, asked: api.CodeNeighbourhood, known: api.Coverage) -> api.NeighbourhoodReply:
+    start = index.find(asked.symbol)
+    found = index.around(start, asked.steps)
+    kept = found[: asked.limit]
+    own = place(index, start)
+    among = index.among(start, [one for one, _, _ in kept])
+    return api.NeighbourhoodReply(
+        coverage=known,
+        symbol=own,
+        neighbours=[
+            api.Neighbour(place=own, side="symbol", steps=0),
+            *(api.Neighbour(place=place(index, one), side=side, steps=steps) for one, side, steps in kept),
+        ],
+        calls=[
+            api.NeighbourCalls(caller=_key(index, one), callee=_key(index, other), lines=sorted(lines)[:_MOST_LINES])
+            for (one, other), lines in sorted(among.items())
+        ],
+        left_out=len(found) - len(kept),
+    )
+
+
+def _key(index: Index, target: Target) -> str:
+    return index.keys.of(target.path, target.qname)
+
+
+def _where(loaded: _Loaded, asked: api.CodeWhere, known: api.Coverage) -> api.WhereReply:
+    found = loaded.where.rank(asked.text, asked.limit)
+    return api.WhereReply(
+        coverage=known,
+        files=[api.RankedFile(path=path, score=score) for path, score in found.files],
+        functions=[api.RankedPlace(place=place(loaded.index, one), score=score) for one, score in found.functions],
+    )
+
+
+def place(index: Index, target: Target) -> api.CodePlace:
+    """A target as answers show it."""
+    one = index.symbol(target)
+    return api.CodePlace(
+        path=target.path,
+        name=one.name if one else target.path.rpartition("/")[2],
+        qualified_name=index.keys.qualified(target.path, target.qname),
+        kind=one.kind if one else "file",
+        line=one.line if one else 1,
+        key=index.keys.of(target.path, target.qname),
+        signature=one.signature if one else "",
+    )
+
+
+def _call(index: Index, edge: Edge) -> api.CodeCall:
+    return api.CodeCall(
+        caller=place(index, Target(edge.caller_file, edge.caller)),
+        callee=place(index, Target(edge.callee_file, edge.callee)),
+        line=edge.line,
+        rule=edge.rule,
+        confidence=edge.confidence,
+    )
+
+
+def _next(after: int, total: int) -> int | None:
+    return after if after < total else None
+
+
+def calls_unknown(project: Project) -> list[str]:
+    """The languages with declarations whose calls nothing resolves, neither a resolver nor Joern."""
+    called = {project.files[edge.caller_file].language for edge in project.calls.edges}
+    return sorted({file.language for file in project.files.values() if file.symbols} - called - calls.LANGUAGES.keys())
+
+
+def skipped(rows: Sequence[tuple[str, str, str]]) -> dict[str, int]:
+    """How many files were not read, by reason."""
+    return dict(Counter(reason for _, reason, _ in rows))

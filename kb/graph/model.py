@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
+from contracts import repository_keys
 from crds import scope
-from kb import selection, structure, words
+from kb import selection
+from text import words
 
 HUB = 50_000
 """Rows that a question reads at one node that it does not name, of whatever owner; of a node with more the most salient
@@ -277,7 +279,7 @@ def by_age(one: Said) -> tuple[Edge, bool, int, str, str]:
 
 def name_of(node_key: str) -> str:
     """The name in a key (`person:jana novak`, `jira::JERV-1`) in lower case: by it a question finds nodes."""
-    return (structure.name(node_key) or node_key.partition(":")[2].removeprefix(":")).casefold()
+    return (repository_keys.name(node_key) or node_key.partition(":")[2].removeprefix(":")).casefold()
 
 
 def shared_name(node_key: str) -> str:
@@ -290,7 +292,7 @@ def shared_name(node_key: str) -> str:
     numbered = " " not in name and any(character.isdigit() for character in name)
     if (
         "::" in node_key
-        or structure.kind(node_key)
+        or repository_keys.kind(node_key)
         or numbered
         or sum(character.isalpha() for character in name) < _SHORTEST_SHARED
     ):

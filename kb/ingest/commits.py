@@ -15,9 +15,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import structlog
 
+import codegraph
 from crds import errors as root
 from crds import priority
-from kb import api, code, identity, metrics, visibility
+from kb import api, identity, metrics, visibility
 from kb.graph import model
 from kb.ingest import commit as committing
 from kb.ingest import deletion, document, extractor, redraft, symbols
@@ -88,7 +89,7 @@ class Commits:
         async def unread(one: api.Commit, files: Sequence[api.CommitFile]) -> bool:
             present = await self._present(sent, one.hash)
             known = reading.symbols(present.given) if present is not None else {}
-            return any(known.get(file.path, _UNREAD).extractor != code.VERSION for file in files)
+            return any(known.get(file.path, _UNREAD).extractor != codegraph.VERSION for file in files)
 
         are = await asyncio.gather(*(unread(*each) for each in due))
         return await self._symbols.read([one for (one, _), is_ in zip(due, are, strict=True) if is_], sent.contents)

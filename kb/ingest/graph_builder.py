@@ -11,11 +11,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kb import api, identity, paging, selection, visibility, words
+from kb import api, identity, paging, selection, visibility
 from kb.graph import model as graph
 from kb.ingest import history
 from kb.reading import anchor, draft, extraction, given, reference, relation, sentence
 from kb.vectors import model as vectors
+from text import words
 
 # A name in every second sentence of a chunk proves no more with the twentieth than with the eighth.
 _MENTIONS_PER_CHUNK = 8

@@ -19,10 +19,11 @@ from datetime import datetime
 
 import structlog
 
+from codegraph.extract import budget, pool
 from crds import errors as root
 from crds import priority, scope
 from kb import api, errors, identity, metrics
-from kb.code import analyst, book, budget, pool
+from kb.code import analyst, book
 from kb.files import inside
 from kb.ingest import (
     commit,

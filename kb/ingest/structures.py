@@ -18,11 +18,15 @@ from typing import Protocol
 import pydantic
 import structlog
 
+import codegraph
+from codegraph.extract import budget, packed_facts, pool
+from codegraph.parse import grammars
+from codegraph.parse.facts import FOR_NOW, Reason, Skipped
+from codegraph.resolve import configuration
 from crds import errors as root
 from crds import priority, scope
-from kb import api, code, errors, identity, metrics, visibility
-from kb.code import analyst, book, budget, configuration, cpg, grammars, pool
-from kb.code.facts import FOR_NOW, Reason, Skipped
+from kb import api, errors, identity, metrics, visibility
+from kb.code import analyst, book, cpg, pass_figures
 from kb.ingest import commit as committing
 from kb.ingest import deletion, document, extractor, turns
 from kb.ingest.commits import Code
@@ -58,7 +62,7 @@ class _Round:
 
 
 class Extract(Protocol):
-    """`kb.code.pool.extract`, or the same without processes."""
+    """`codegraph.extract.pool.extract`, or the same without processes."""
 
     async def __call__(
         self, sources: dict[str, bytes], bounds: budget.Budget, /, *, calls: bool, pack: pool.Pack
@@ -152,7 +156,7 @@ class Structures:
         """The record of the branch with the coming tree, before any facts of it: they are found again, and stay while
         other branches let go of theirs."""
         coming = {one.path: one.blob for one in sent.files}
-        if before.extractor == code.VERSION and {one.path: one.blob for one in before.files if one.blob} == coming:
+        if before.extractor == codegraph.VERSION and {one.path: one.blob for one in before.files if one.blob} == coming:
             return before
         known = {one.path: one for one in before.files}
         files = tuple(
@@ -162,7 +166,9 @@ class Structures:
         )
         access = before.access if sent.access is None else tuple(visibility.stored(sent.access))
         host, wanted = sent.host or before.host, sent.commit or ""
-        after = dataclasses.replace(before, files=files, access=access, wanted=wanted, coming=code.VERSION, host=host)
+        after = dataclasses.replace(
+            before, files=files, access=access, wanted=wanted, coming=codegraph.VERSION, host=host
+        )
         if after == before:
             return before
         after = dataclasses.replace(after, litter=_litter(sent.scope, before, after))
@@ -173,8 +179,10 @@ class Structures:
     async def _wanted(self, sent: api.GitStructure) -> api.GitStructureReply | None:
         """The answer that names the files whose facts are not stored; None where all are."""
         pairs = [(one.path, one.blob) for one in sent.files]
-        known = await self._book.known(sent.scope, code.VERSION, pairs)
-        missing = [path for path, blob in pairs if book.facts_id(sent.scope, code.VERSION, path, blob) not in known]
+        known = await self._book.known(sent.scope, codegraph.VERSION, pairs)
+        missing = [
+            path for path, blob in pairs if book.facts_id(sent.scope, codegraph.VERSION, path, blob) not in known
+        ]
         if not missing:
             return None
         return api.GitStructureReply(state="Wanted", commit=sent.commit, missing=missing[:_MISSING])
@@ -211,16 +219,18 @@ class Structures:
         if not contents:
             return
         with self._meters.stages.labels("code").time():
-            read = await self._extract(contents, self._limits, calls=True, pack=analyst.pack)
-        pool.count(read, self._meters)
+            read = await self._extract(contents, self._limits, calls=True, pack=packed_facts.pack)
+        pass_figures.count(read, self._meters)
         packed: dict[str, bytes] = defaultdict(bytes, read.packed)
         for one in read.skipped:
             if one.reason not in FOR_NOW:
-                packed[one.path] += analyst.pack(one)
+                packed[one.path] += packed_facts.pack(one)
         for path, body in contents.items():
             if api.is_project_file(path):  # setup.py is a source and a project file
-                packed[path] += analyst.pack(configuration.File(path, body))
-        await self._book.save(sent.scope, code.VERSION, [(path, blobs[path], body) for path, body in packed.items()])
+                packed[path] += packed_facts.pack(configuration.File(path, body))
+        await self._book.save(
+            sent.scope, codegraph.VERSION, [(path, blobs[path], body) for path, body in packed.items()]
+        )
 
     async def _write(
         self,
@@ -232,7 +242,7 @@ class Structures:
         added: dict[str, int] | None = None,
     ) -> api.GitStructureReply:
         """`added` is filled with what Joern's export adds."""
-        packed = await self._book.load(sent.scope, code.VERSION, [(one.path, one.blob) for one in sent.files])
+        packed = await self._book.load(sent.scope, codegraph.VERSION, [(one.path, one.blob) for one in sent.files])
         said = await self._book.load(sent.scope, book.CPG, [before.cpg_file] if before.cpg else [])
         with self._meters.stages.labels("structure").time(), self._meters.code_resolution.time():
             found = await self._analyst.analyse(sent, packed, b"".join(said))
@@ -278,7 +288,7 @@ class Structures:
             removed=len(work.deleting) - sum(one.path in work.deleting for one in failed),
             failed=failed,
             skipped=[*sent.skipped, *map(_skipped, found.skipped)],
-            extractor=code.VERSION,
+            extractor=codegraph.VERSION,
         )
 
     async def _remove(
@@ -393,7 +403,7 @@ class Structures:
             before.repository,
             before.name,
             sent.commit or "" if done else before.commit,
-            code.VERSION if first else before.extractor,
+            codegraph.VERSION if first else before.extractor,
             sent.committed_at if first else before.observed_at,
             None,
             tuple(
@@ -405,7 +415,7 @@ class Structures:
             before.access if sent.access is None else tuple(visibility.stored(sent.access)),
             sent.commit or "",
             sent.branch == sent.repository.default_branch,
-            "" if done else code.VERSION,
+            "" if done else codegraph.VERSION,
             host=sent.host or before.host,
             cpg=before.cpg,
             analysed=before.analysed,

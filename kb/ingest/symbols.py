@@ -10,9 +10,12 @@ import asyncio
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from kb import api, code, metrics
-from kb.code import budget, changes, grammars, pool
-from kb.code.facts import FOR_NOW, FileFacts, Skipped
+import codegraph
+from codegraph.extract import budget, pool
+from codegraph.parse import changes, grammars
+from codegraph.parse.facts import FOR_NOW, FileFacts, Skipped
+from kb import api, metrics
+from kb.code import pass_figures
 from kb.reading.commit import Read
 
 SECONDS = 30.0
@@ -48,7 +51,7 @@ class Symbols:
             with self._meters.stages.labels("symbols").time():
                 read = await pool.extract(sources, self._limits, workers=0 if len(sources) > _ALONE else 1)
             found = {one.path: one for one in read.files} | {one.path: one for one in read.skipped}
-            pool.count(read, self._meters)
+            pass_figures.count(read, self._meters)
         return await asyncio.to_thread(_compared, wanted, found, contents)
 
 
@@ -68,7 +71,7 @@ def _compared(
                 _side(found, contents, one.old_blob, one.old_path or one.path),
                 _side(found, contents, one.blob, one.path),
             )
-        made.setdefault(commit.hash, {})[one.path] = Read(code.VERSION, changed)
+        made.setdefault(commit.hash, {})[one.path] = Read(codegraph.VERSION, changed)
     return made
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from contracts import repository_keys
 from crds import scope, urns
-from kb import structure
 
 _ISSUE_KEY = re.compile(r"(?<![A-Za-z0-9])([A-Z][A-Z0-9]{1,9}-\d{1,7})(?![A-Za-z0-9])")
 # Hexadecimal digits that are not part of a word; `defaced` is one, so a digit is among them.
@@ -70,8 +70,8 @@ def derive(source_urn: str, kind: str, where: scope.Scope) -> Anchor:
 
 def _tree(branch: str, path: str | None, where: scope.Scope) -> Anchor:
     if path is None:
-        return Anchor(structure.branch(branch, where.project_id), "branch")
-    return Anchor(structure.file(path, branch, where.project_id), "file")
+        return Anchor(repository_keys.branch(branch, where.project_id), "branch")
+    return Anchor(repository_keys.file(path, branch, where.project_id), "file")
 
 
 def topic(key: str) -> Anchor | None:

@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from codegraph.parse.changes import Change
+from contracts import repository_keys
 from crds import scope, urns
-from kb import api, errors, structure
-from kb.code.changes import Change
+from kb import api, errors
 from kb.reading import given, reference
 
 MOST_FILE_EDGES, MOST_BRANCHES = 3000, 1000
@@ -173,7 +174,7 @@ class _Facts:
         self._owner = {"clientId": sent.scope.client_id, "projectId": sent.scope.project_id}
         project = sent.scope.project_id
         own = f"{given.DOCUMENT}commit::{commit.hash}::{project}"
-        repository = structure.repository(sent.repository.org, sent.repository.name)
+        repository = repository_keys.repository(sent.repository.org, sent.repository.name)
         self._node(own, "commit", _of(commit, of[0]) | self._owner)
         default = {"defaultBranch": sent.repository.default_branch} if sent.repository.default_branch else {}
         self._node(repository, "repository", {"label": sent.repository.path, **default, **self._owner})
@@ -206,7 +207,7 @@ class _Facts:
     ) -> None:
         project, left = sent.scope.project_id, MOST_FILE_EDGES
         for name in of:
-            branch = structure.branch(name, project)
+            branch = repository_keys.branch(name, project)
             properties = {
                 "branchName": name,
                 "isDefault": name == sent.repository.default_branch,
@@ -237,13 +238,13 @@ class _Facts:
                 self._edge(own, "renames", key, place, said | _given("similarity", one.similarity))
 
     def _symbol(self, path: str, one: Change, own: str, project: str) -> None:
-        key = structure.symbol(path, one.name, project)
+        key = repository_keys.symbol(path, one.name, project)
         said = {"path": path, "name": one.name, "kind": one.kind}
         self._node(key, "symbol", said | self._owner)
         self._edge(own, CHANGES, key, f"{self._place}:{path}", said | {"change": one.what})
 
     def _file_node(self, path: str, branch: str, project: str) -> str:
-        key = structure.file(path, branch, project)
+        key = repository_keys.file(path, branch, project)
         extension = path.rpartition("/")[2].rpartition(".")[2] if "." in path.rpartition("/")[2] else ""
         self._node(key, "file", {"path": path, "extension": extension, "branchName": branch, **self._owner})
         return key

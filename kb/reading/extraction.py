@@ -13,8 +13,8 @@ from typing import ClassVar
 
 from pydantic import ConfigDict, Field
 
-from kb import words
 from kb.reading import sentence, shape
+from text import words
 
 _SHORTEST_INFLECTED = 4
 

@@ -15,8 +15,9 @@ from typing import Any
 
 import pydantic
 
+from contracts import repository_keys
 from crds import scope
-from kb import api, errors, structure
+from kb import api, errors
 from kb.reading import reference, relation
 
 DOCUMENT = "document::"
@@ -200,15 +201,15 @@ def _address(node: api.GivenNode, where: scope.Scope) -> str | None:
 
 def name_of(key: str) -> str:
     """What a key calls its node."""
-    return structure.name(key) or key.partition(":")[2].strip(":")
+    return repository_keys.name(key) or key.partition(":")[2].strip(":")
 
 
 def _key(text: str, field: str, anchor: str, where: scope.Scope) -> str:
     exact = text.removeprefix(DOCUMENT)
     if exact != text and "::" in exact:
         return exact
-    if structure.kind(text):
-        return structure.safe(text)
+    if repository_keys.kind(text):
+        return repository_keys.safe(text)
     found = relation.end(text, anchor, where)
     if found is None:
         raise errors.Invalid(f"{text!r} is no key of a node", field=field, remedy=_REMEDY)

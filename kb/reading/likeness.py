@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kb import words
 from kb.reading import quote
+from text import words
 
 LEAST = 0.8
 """Of all runs of words, the share that both texts have; 1.0: the same words throughout."""

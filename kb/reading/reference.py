@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from contracts import repository_keys
 from crds import scope, urns
-from kb import structure
 
 _REFERENCE = re.compile(r"^([A-Za-z][A-Za-z0-9_-]{0,40})::?(\S(?:.*\S)?)$", re.DOTALL)
 _ISSUE_KEY = re.compile(r"^[A-Za-z][A-Za-z0-9]{1,9}-\d{1,7}$")
@@ -118,7 +118,7 @@ def known(name: str, where: scope.Scope) -> str | None:
 
 def kind_of(node_key: str) -> str:
     """The node type that a key stands for."""
-    if part := structure.kind(node_key):
+    if part := repository_keys.kind(node_key):
         return part
     namespace, _, value = node_key.partition("::")
     item = urns.item(namespace, value) if value else None

@@ -15,8 +15,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
-from kb import api, hidden, words
+from kb import api, hidden
 from kb.reading import anchor, fields, hints, mail, prompt, quote, shape
+from text import words
 
 # What the instructions, the lines before the document and the answer may take of a model's window, in tokens.
 _RESERVED = 2000

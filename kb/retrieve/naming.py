@@ -10,9 +10,9 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from kb import words
 from kb.graph import model
 from kb.reading import reference
+from text import words
 
 _POSSESSIVE = re.compile(r"['\u2019]s?[?,.!;:]*$")
 _LONGEST = 12

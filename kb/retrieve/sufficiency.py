@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kb import words
+from text import words
 
 BEST = 2
 """Chunks that are looked at, the best ones, because an answer over a hop stands in two. Chosen on half of lihua."""

@@ -13,12 +13,13 @@ from typing import Any
 
 from clients import http as outward
 from clients import tls_trust
+from codegraph.extract import budget
 from crds import errors
 from kb import carry, loops, metrics, mongo, records, settings
 from kb.aliases import merge
 from kb.aliases import mongo as aliases_mongo
 from kb.analyze import queries
-from kb.code import analyst, budget, census
+from kb.code import analyst, branch_metrics
 from kb.code import book as code_book
 from kb.content import mongo as content
 from kb.content import sweep
@@ -191,7 +192,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         lambda turn: kept_on("reconcile", lambda: reconciler.run(interval=config.reconcile_interval, full=full)),
         lambda turn: kept_on("erasing", lambda: forgetter.run(turn, interval=config.erasure_interval)),
     ]
-    counting = census.Census(ground.code, meters, clock)
+    counting = branch_metrics.BranchMetrics(ground.code, meters, clock)
     duties.append(lambda turn: kept_on("branches", lambda: counting.run(interval=_CENSUS)))
     keeping = seen.keeper(pipe.working)
     duties.append(lambda turn: kept_on("page upkeep", lambda: keeping.run(turn, interval=config.reconcile_interval)))

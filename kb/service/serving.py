@@ -33,7 +33,7 @@ from kb import errors as kb_errors
 from kb.agent import answering, orchestrator, relating, retrieving, running, seeing, servers, tree, voice
 from kb.agent import store as agent_store
 from kb.aliases import mongo as aliases_mongo
-from kb.code import analyst, asking
+from kb.code import analyst, service
 from kb.code import book as code_book
 from kb.code import history as code_history
 from kb.content import mongo as content_mongo
@@ -234,7 +234,7 @@ async def _built(
         more += pages.Searching(looks).routes()
         looking = exploring.Exploring(finder, graph_store, vector_store, names)
         more += looking.routes()
-        asks = asking.Asking(known_code, analysts)
+        asks = service.Questions(known_code, analysts)
         more += code.Code(asks, code_history.History(asks, graph_store)).routes()
         own: list[tree.Tool] = [
             retrieving.FastVectorSearchTool(finder, limit=config.agent_hits),

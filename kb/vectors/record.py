@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from crds import scope
-from kb import selection, words
+from kb import selection
 from kb.vectors import model
+from text import words
 
 # Weaviate's inverted index knows no empty string; no identifier can be this.
 NONE = "-"

@@ -13,10 +13,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kb import words
 from kb.files import pages
 from kb.visual import model
-from text import quotations
+from text import quotations, words
 
 UNIT = 10_000
 _MOST = 60

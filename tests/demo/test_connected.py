@@ -8,10 +8,12 @@ from email import message_from_bytes, policy
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from codegraph.answer import index
+from codegraph.parse import extraction
+from codegraph.resolve import calls, project, resolution
 from crds import connection
 from hack.cluster import layout, lifecycle, process
 from hack.demo import connected, planted, servers, services
-from kb.code import extraction, index, project, resolution
 from tests.chart import policies
 from tests.chart.policies import End
 
@@ -47,7 +49,7 @@ def test_the_mail_answers_first_and_the_edited_issue_then() -> None:
 
 
 def test_the_planted_code_has_the_call_that_is_asked_about() -> None:
-    files = {path: extraction.extract(path, body.encode(), "python", extraction.collector(calls=True))
+    files = {path: extraction.extract(path, body.encode(), "python", calls.facts)
              for path, body, _ in planted.COMMITS if path.endswith(".py")}  # fmt: skip
     known = index.Index(resolution.resolve(files, {}), planted.BRANCH, "demo")
     [edge] = known.callers[known.find(planted.SYMBOL)]

@@ -15,6 +15,7 @@ from pathlib import Path
 PACKAGES = (
     "cli",
     "clients",
+    "codegraph",
     "contracts",
     "controllers",
     "crds",

@@ -20,8 +20,9 @@ from typing import Any, TypeVar
 import pytest
 
 from crds import scope
-from kb import api, errors, identity, selection, visibility, words
+from kb import api, errors, identity, selection, visibility
 from kb.vectors import model
+from text import words
 
 T = TypeVar("T", model.Chunk, model.Sentence)
 

@@ -15,8 +15,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 RUNTIME = (
-    "cli", "clients", "contracts", "crds", "kube", "controllers", "router", "kb", "orchestrator_job", "operator",
-    "sources", "text",
+    "cli", "clients", "codegraph", "contracts", "crds", "kube", "controllers", "router", "kb", "orchestrator_job",
+    "operator", "sources", "text",
 )  # fmt: skip
 AROUND = ("tests", "hack", "bench", "examples")
 # Programs that are run and stubs that are read: distribution -> (file, the text of its use).
@@ -33,7 +33,7 @@ RUN = {
     "types-pyyaml": ("hack/chart/readme.py", "import yaml"),
     "types-protobuf": ("kb/vectors/weaviate/faults.py", "import grpc"),
 }
-LOADED = ROOT / "kb" / "code" / "grammars.py"
+LOADED = ROOT / "codegraph" / "parse" / "grammars.py"
 """Has the names of modules that are imported when they are needed."""
 
 

@@ -12,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = (
-    "charts", "clients", "contracts", "controllers", "crds", "docs", "hack", "kb", "kube", "orchestrator_job", "router",
+    "charts", "clients", "codegraph", "contracts", "controllers", "crds", "docs", "hack", "kb", "kube",
+    "orchestrator_job", "router",
     "sources", "tests/fakes", "text",
 )  # fmt: skip
 _CASES = [

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
     "cli",
     "clients",
+    "codegraph",
     "contracts",
     "crds",
     "kube",

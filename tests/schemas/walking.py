@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
     "cli",
     "clients",
+    "codegraph",
     "contracts",
     "controllers",
     "crds",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from aiohttp import web
 
 from kb import api
-from kb.code import asking, history
+from kb.code import history, service
 from kb.service.http import answering, body, openapi
 
 
 class Code:
     """The routes of a process that reads."""
 
-    def __init__(self, asks: asking.Asking, histories: history.History) -> None:
+    def __init__(self, asks: service.Questions, histories: history.History) -> None:
         self._asks, self._histories = asks, histories
 
     def routes(self) -> list[openapi.Served]:

@@ -19,6 +19,7 @@ function neighbourhood(symbol) {
       byId("codeReach").textContent = `${found.neighbours.length} declarations, ${found.calls.length} connections; `
         + (found.leftOut ? `${found.leftOut} declarations more are left out. ` : "none is left out. ")
         + `${known.repository} ${known.branch} at ${known.commit.slice(0, 12)}, ${known.unresolved} calls have an unknown callee.`
+        + (known.callsUnknown.length ? ` Calls of ${known.callsUnknown.join(", ")} are not known.` : "")
         + (known.current ? "" : " A newer commit is being read.");
       drawCode(found);
       listCode(found);

@@ -12,9 +12,10 @@ from weaviate.classes.query import Filter, Sort
 from weaviate.collections.classes.filters import FilterReturn
 
 from crds import scope
-from kb import batching, selection, words
+from kb import batching, selection
 from kb.vectors import model, record
 from kb.vectors.weaviate import connection, filters, schema, scores
+from text import words
 
 # Weaviate's QUERY_MAXIMUM_RESULTS.
 _MAX_ROWS = 10_000

@@ -12,9 +12,10 @@ import weaviate
 from weaviate.classes.config import Configure, DataType, Property, Reconfigure, Tokenization, VectorDistances
 from weaviate.exceptions import UnexpectedStatusCodeError, WeaviateBaseError
 
-from kb import errors, words
+from kb import errors
 from kb.vectors import record
 from kb.vectors.weaviate import faults
+from text import words
 
 # Part of the collections' names: changes when objects must be made anew. What can be changed in place is a schema.
 LAYOUT = 1
@@ -56,7 +57,7 @@ def _kept(name: str) -> Property:
 
 
 def _terms(name: str) -> Property:
-    """Searched by word: the terms of `kb.words`. Weaviate's own know neither inflection nor unspaced scripts."""
+    """Searched by word: the terms of `text.words`. Weaviate's own know neither inflection nor unspaced scripts."""
     return Property(name=name, data_type=DataType.TEXT, tokenization=Tokenization.WHITESPACE, index_filterable=False)
 
 

@@ -61,7 +61,7 @@ PROPERTIES = [_exact(name) for name in NAMES]
 PROPERTIES += [
     Property(name="number", data_type=DataType.INT),
     Property(name="seenOnly", data_type=DataType.BOOL),
-    # The terms of `kb.words`, as of chunks.
+    # The terms of `text.words`, as of chunks.
     Property(name="textTerms", data_type=DataType.TEXT, tokenization=Tokenization.WHITESPACE, index_filterable=False),
 ]
 

@@ -14,11 +14,12 @@ from weaviate.collections.classes.filters import FilterReturn
 from weaviate.exceptions import WeaviateBaseError, WeaviateInsertManyAllFailedError
 
 from crds import scope
-from kb import errors, identity, selection, visibility, words
+from kb import errors, identity, selection, visibility
 from kb.vectors import record
 from kb.vectors.weaviate import connection, faults, filters
 from kb.visual import model
 from kb.visual.weaviate import schema
+from text import words
 
 _BATCH = 32
 _OWNED = ["projectId", "groupId", "documentId"]

@@ -80,7 +80,8 @@ class _Question:
         if not self._means.rules.shows(source, _KIND):
             return bounds.failed("A hard rule keeps this branch back.")
         stale = "" if about.current else "; a newer commit is being read"
-        head = f"{about.repository} {about.branch} at {about.commit[:12]}{stale}"
+        unknown = f"; calls not known: {', '.join(about.calls_unknown)}" if about.calls_unknown else ""
+        head = f"{about.repository} {about.branch} at {about.commit[:12]}{unknown}{stale}"
         data = {"repository": about.repository, "branch": about.branch, "commit": about.commit}
         return port.Result(bounds.cut("\n".join([head, *lines])), data, sources=(source,))
 

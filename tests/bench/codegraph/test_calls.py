@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from bench.codegraph import calls, natives, resolution
+from codegraph.resolve import calls as code_calls
+from codegraph.resolve.calls import resolve
 from hack.cluster import progress
-from kb.code import calls as code_calls
-from kb.code.calls import resolve
-from tests.kb.code.calls import projects
+from tests.codegraph.calls import projects
 
 _SOURCES = {
     "p/A.java": """\

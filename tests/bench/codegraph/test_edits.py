@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.codegraph import edits, mutations
-from kb.code import extraction, grammars
+from codegraph.parse import extraction, grammars
 
 pytestmark = pytest.mark.services
 

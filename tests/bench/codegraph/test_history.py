@@ -8,8 +8,8 @@ import pytest
 
 from bench.codegraph import history, releases
 from bench.codegraph.where import Hits
-from kb.code.project import Target
-from tests.kb.code import projects
+from codegraph.resolve.project import Target
+from tests.codegraph import projects
 
 SOURCES = {
     "a.py": """

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from bench.codegraph import accuracy, hostile, natives, trees
+from codegraph.parse import extraction
 from hack.cluster import progress
-from kb.code import extraction
 
 _GO = """package p
 

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from codegraph.extract import budget
 from kb import api, client, metrics, mongo
 from kb.analyze import queries
-from kb.code import analyst, asking, book, budget, history
+from kb.code import analyst, book, history, service
 from kb.ingest import lanes
 from kb.service.http import analyze, structures
 from kb.service.http import code as code_http
@@ -39,7 +40,7 @@ async def url(open_world: world.Opening, clock: clocks.Clock, database: mongo.Da
     async with open_world(aliases=aliases_memory.Registry(clock)) as kb:
         analysts, known = analyst.Analyst(), book.Book(database, clock)
         works = structures.Structures(kb.pipeline.structures(known, analysts, budget.Budget()), lanes.Lanes(kb.meters))
-        asks = asking.Asking(known, analysts)
+        asks = service.Questions(known, analysts)
         more = [*works.routes(), *code_http.Code(asks, history.History(asks, kb.graph)).routes()]
         async with whole.over(kb, kb.meters, clock, more=more) as (_, raw):
             yield str(raw.base_url)
@@ -91,6 +92,14 @@ async def test_a_folder_is_made_known_and_asked_about(code: Run, folder: Path) -
     path = (await code("path", "test_total", "rounded", "-o", "json")).json
     assert [one["callee"]["name"] for one in path["calls"]] == ["total", "rounded"]
     assert "price.py:" in (await code("map", "--tokens", "64")).out
+
+
+async def test_languages_whose_calls_are_not_known_are_named(code: Run, folder: Path) -> None:
+    (folder / "lib.rs").write_text("fn total() { rounded() }\nfn rounded() {}\n")
+    git(folder, ("add", "."), COMMIT)
+    await code("add", str(folder), "--repository", "acme/shop")
+    out = (await code("callers", "lib.rs:rounded")).succeeded().out
+    assert out.splitlines()[-1].endswith("4 files, not read: 1 binary; calls not known: rust")
 
 
 async def test_an_unknown_name_is_refused_with_the_nearest(code: Run, folder: Path) -> None:

@@ -11,7 +11,7 @@ from crds import scope
 from crds.priority import Priority
 from kb import api, errors, metrics, mongo
 from kb.agent import environment, relating, retrieving, tree
-from kb.code import analyst, asking, book
+from kb.code import analyst, book, service
 from kb.retrieve import search
 from kb.vectors import weaviate
 from tests.kb import clock as clocks
@@ -73,7 +73,7 @@ async def test_code_is_searched_where_it_is_known(
         analysts = analyst.Analyst()
         stack.callback(analysts.close)
         known = book.Book(database, clock)
-        tool = retrieving.CodeSearchTool(asking.Asking(known, analysts), known)
+        tool = retrieving.CodeSearchTool(service.Questions(known, analysts), known)
         assert not await tool.is_tool_available(data())
         async with trees.opened(kb, meters, clock, database) as (typed, _):
             await typed.code.structure(trees.tree(trees.FILES))

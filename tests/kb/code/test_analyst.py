@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import resource
 import signal
 import subprocess
 import sys
+import types
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from codegraph.extract import packed_facts
+from codegraph.parse import extraction
+from codegraph.parse.facts import FileFacts, Symbol
+from codegraph.resolve import calls, configuration
+from codegraph.resolve.calls.edges import Calls, Edge
 from crds import scope
 from kb import api, errors
-from kb.code import analyst, configuration, questions
+from kb.code import analyst
+from kb.code import worker as questions
 from tests import waiting
-from tests.kb.code import projects
+from tests.codegraph import projects
 
 _PARENT = """
 import asyncio, os, sys
@@ -97,7 +105,7 @@ async def test_branches_are_held_as_long_as_there_is_memory_for_them(worker: ana
     # As large as a tenth of what branches may have.
     known = api.Coverage(repository="r", branch="main", commit="a", current=True).model_dump_json(by_alias=True)
     asked = api.Callers(symbol="work1", scope=scope.Scope(client_id="acme")).model_dump_json(by_alias=True)
-    padding = analyst.pack(configuration.File("go.mod", bytes((15 << 20) // questions.GROWTH)))
+    padding = packed_facts.pack(configuration.File("go.mod", bytes((15 << 20) // questions.GROWTH)))
     for number in range(14):
         what = (f"branch {number}", "main", "shop", ((*packed, padding), b"", ()), "callers", asked, known)
         assert await worker.run(questions.answer, *what) is not None
@@ -122,3 +130,67 @@ async def test_a_worker_ends_with_a_service_that_is_killed(kind: signal.Signals,
         parent.send_signal(kind)
         parent.wait()
     await waiting.eventually(lambda: not state(pid), "the worker is gone")
+
+
+RUST = "pub fn total() -> u32 { rounded(1) }\n\nfn rounded(value: u32) -> u32 { value }\n"
+CALLED = "def rounded(): pass\n\n\ndef total():\n    rounded()\n"
+
+
+def asked(kind: str, packed: list[bytes], symbol: str) -> tuple[list[str], list[str]]:
+    """(lines of calls, languages whose calls are not known) of an answer about a branch with these facts."""
+    question = api.Callers(scope=scope.Scope(client_id="acme", project_id="shop"), symbol=symbol)
+    known = api.Coverage(repository="acme/shop", branch="main", commit="a" * 40, current=True)
+    state = f"{kind} {symbol} {hash(tuple(packed))}"
+    answered = questions.answer(
+        state, "main", "shop", (packed, b"", ()), kind, question.model_dump_json(by_alias=True),
+        known.model_dump_json(by_alias=True),
+    )  # fmt: skip
+    assert answered is not None
+    reply = api.CallsReply.model_validate_json(answered[0])
+    return [f"{one.caller.path}:{one.line}" for one in reply.calls], reply.coverage.calls_unknown
+
+
+def test_answers_name_the_languages_of_which_no_call_is_known() -> None:
+    whole = projects.packed({"src/lib.rs": RUST, "shop.py": CALLED, "tool.rb": "def run\nend\n", "empty.c": "\n"})
+    assert asked("callers", whole, "src/lib.rs:rounded") == ([], ["ruby", "rust"])
+    assert asked("callers", whole, "shop.py:rounded") == (["shop.py:5"], ["ruby", "rust"])
+    assert asked("callees", projects.packed({"shop.py": CALLED}), "total") == (["shop.py:5"], [])
+
+
+def test_calls_that_joern_knows_are_no_unknown_ones() -> None:
+    project = projects.project({"a.c": "void f() { g(); }\nvoid g() {}\n", "b.rb": "def run\nend\n"})
+    assert questions.calls_unknown(project) == ["c", "ruby"]
+    edge = Edge("a.c", "f", "a.c", "g", 1, "joern", 0.9)
+    assert questions.calls_unknown(dataclasses.replace(project, calls=Calls((edge,)))) == ["ruby"]
+
+
+def test_facts_with_calls_of_rust_that_an_earlier_version_kept_are_read_without_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    former = types.ModuleType("kb.code.calls.rust.facts")
+    monkeypatch.setitem(sys.modules, former.__name__, former)
+
+    @dataclasses.dataclass(frozen=True, slots=True)
+    class RustFacts:
+        calls: tuple[str, ...]
+
+    RustFacts.__module__, RustFacts.__qualname__ = former.__name__, "RustFacts"
+    vars(former)["RustFacts"] = RustFacts
+    file = extraction.extract("src/lib.rs", RUST.encode(), "rust")
+    kept = dataclasses.replace(file, calls=calls.CallFacts("rust", RustFacts(("rounded",))))
+    packed = [packed_facts.pack(kept), *projects.packed({"shop.py": CALLED})]
+    assert RustFacts.__module__.encode() in packed[0]
+    assert asked("callers", packed, "src/lib.rs:rounded") == ([], ["rust"])
+    assert asked("callers", packed, "shop.py:rounded") == (["shop.py:5"], ["rust"])
+
+
+def test_facts_that_an_earlier_version_kept_under_other_names_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    [file] = projects.project({"shop.py": CALLED}).files.values()
+    with monkeypatch.context() as former:
+        for kind, name in ((FileFacts, "kb.code.facts"), (Symbol, "kb.code.facts"), (calls.CallFacts, "kb.code.calls")):
+            former.setitem(sys.modules, name, sys.modules[kind.__module__])
+            former.setattr(kind, "__module__", name)
+        packed = packed_facts.pack(file)
+    assert b"kb.code.facts" in packed
+    assert b"codegraph.parse.facts" not in packed
+    assert asked("callers", [packed], "shop.py:rounded") == (["shop.py:5"], [])

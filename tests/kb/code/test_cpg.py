@@ -7,13 +7,14 @@ from collections.abc import Mapping
 
 import pytest
 
+from codegraph.answer.index import Index
+from codegraph.extract import packed_facts
+from codegraph.resolve.calls.edges import SURE
+from codegraph.resolve.project import Project, Target
 from kb import api
-from kb.code import analyst, cpg
-from kb.code.calls.edges import SURE
-from kb.code.index import Index
-from kb.code.project import Project, Target
+from kb.code import cpg
+from tests.codegraph import projects
 from tests.joern import tree
-from tests.kb.code import projects
 
 MONEY, SQUARE = "src/main/java/shop/Money.java", "src/main/java/shop/Square.java"
 
@@ -23,7 +24,7 @@ def blobs(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def project(files: Mapping[str, str]) -> Project:
-    return analyst.read(projects.packed(files))[0]
+    return packed_facts.read(projects.packed(files))[0]
 
 
 def merged(files: Mapping[str, str], export: api.CpgExport) -> tuple[Project, Mapping[str, int]]:

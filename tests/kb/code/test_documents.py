@@ -8,7 +8,7 @@ import pytest
 
 from kb import api
 from kb.code import analyst
-from tests.kb.code import projects
+from tests.codegraph import projects
 
 
 def documents(sources: Mapping[str, str]) -> analyst.Analysis:

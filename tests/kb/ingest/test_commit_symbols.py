@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from kb import api, client, code, metrics, structure
+import codegraph
+from contracts import repository_keys
+from kb import api, client, metrics
 from kb.reading import commit as reading
 from tests.kb import scopes, world
 from tests.kb.ingest import test_commits, trees
@@ -148,6 +150,6 @@ async def test_hostile_contents_cost_only_their_file(kb: world.ObservedState, se
         ("Stored", 0), ("Stored", 0), ("Stored", 0), ("Stored", 2), ("Stored", 0),
     ]  # fmt: skip
     said = await kb.graph.relationships(scopes.SHOP, edge_type="creates")
-    read = {one.edge.target: f'"symbolsRead": "{code.VERSION}"' in one.properties for one in said if one.edge}
+    read = {one.edge.target: f'"symbolsRead": "{codegraph.VERSION}"' in one.properties for one in said if one.edge}
     expected = {"a.py": True, "b.py": True, "c.ts": False, "d.py": True, "notes.md": False}
-    assert read == {structure.file(path, "main", "shop"): known for path, known in expected.items()}
+    assert read == {repository_keys.file(path, "main", "shop"): known for path, known in expected.items()}

@@ -8,8 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
+from contracts import repository_keys
 from crds import access
-from kb import api, client, errors, metrics, structure
+from kb import api, client, errors, metrics
 from kb.reading import commit as reading
 from kb.upkeep import check
 from tests.fakes.ollama import process
@@ -312,7 +313,7 @@ async def test_a_commit_of_many_branches_and_files_stays_within_bounds(
 
 
 def test_long_keys_stay_short_and_apart() -> None:
-    keys = {structure.file(f"{'a/' * 200}{name}.py", "main", "shop") for name in ("x", "y")}
+    keys = {repository_keys.file(f"{'a/' * 200}{name}.py", "main", "shop") for name in ("x", "y")}
     assert len(keys) == 2
     assert all(len(key.encode()) <= 200 for key in keys)
-    assert structure.file("src/a.py", "main", "shop") == "file__src/a.py__branch__main__shop"
+    assert repository_keys.file("src/a.py", "main", "shop") == "file__src/a.py__branch__main__shop"

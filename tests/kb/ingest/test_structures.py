@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kb import api, client, code, mongo
+import codegraph
+from kb import api, client, mongo
 from kb.code import book
 from kb.erasure import holdings
 from tests.fakes.ollama import process
@@ -32,7 +33,8 @@ async def test_contents_are_asked_for_once_and_become_the_shapes_of_the_specific
     assert (reply.state, sorted(reply.missing)) == ("Wanted", sorted(FILES))
     assert await kb.triples() == set()
     reply = await served.code.structure(tree(FILES))
-    assert (reply.state, reply.files, reply.stored, reply.failed, reply.extractor) == ("Done", 3, 3, [], code.VERSION)
+    assert (reply.state, reply.files, reply.stored, reply.failed) == ("Done", 3, 3, [])
+    assert reply.extractor == codegraph.VERSION
     found = await kb.triples()
     shape, square = key("file", "app/shape.py"), key("file", "app/square.py")
     assert {
@@ -124,6 +126,18 @@ async def test_questions_are_answered_from_what_was_sent(served: client.Client) 
     with pytest.raises(client.Rejected) as refused:
         await served.code.callers(api.Callers(symbol="side", scope=scopes.OTHER))
     assert refused.value.status == 404
+
+
+async def test_answers_say_that_calls_of_rust_are_not_known(served: client.Client) -> None:
+    await served.code.structure(tree({**FILES, "src/lib.rs": "fn total() { rounded() }\nfn rounded() {}\n"}))
+    asked: dict[str, Any] = {"scope": scopes.SHOP}
+    for ask in (served.code.callers, served.code.callees):
+        found = await ask(api.Callers(symbol="src/lib.rs:rounded", **asked))
+        assert (found.calls, found.coverage.calls_unknown) == ([], ["rust"])
+    broken = await served.code.impact(api.Impact(symbol="src/lib.rs:rounded", **asked))
+    assert (broken.affected, broken.coverage.calls_unknown) == ([], ["rust"])
+    way = await served.code.path(api.CodePath(source="src/lib.rs:total", target="src/lib.rs:rounded", **asked))
+    assert (way.calls, way.coverage.calls_unknown) == ([], ["rust"])
 
 
 MODULES = ("a", "b", "c", "d")

@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from codegraph.extract import budget
 from crds import priority, scope
 from kb import api, client, metrics, mongo
-from kb.code import analyst, asking, book, budget
+from kb.code import analyst, book, service
 from kb.ingest import structures
 from kb.service.http import problems
 from tests.kb import clock as clocks
@@ -96,7 +97,7 @@ async def test_a_branch_that_is_replaced_while_it_is_asked_about_is_answered_as_
 
     known, analysts = Between(database, clock), analyst.Analyst()
     asked = api.Callers(symbol="edge", scope=scopes.SHOP)
-    found = api.CallsReply.model_validate_json(await asking.Asking(known, analysts).ask("callers", asked))
+    found = api.CallsReply.model_validate_json(await service.Questions(known, analysts).ask("callers", asked))
     analysts.close()
     assert (found.total, known.loads) == (1, 2)
     assert (found.coverage.commit, found.coverage.current) == ("b" * 40, True)

@@ -8,7 +8,7 @@ import pytest
 
 from crds import access, scope
 from kb import api, client, errors, mongo
-from kb.code import analyst, asking, book
+from kb.code import analyst, book, service
 from tests.kb import clock as clocks
 from tests.kb import scopes
 from tests.kb.ingest import trees
@@ -36,7 +36,7 @@ def questions(where: scope.Scope) -> list[tuple[str, api.CodeQuestion]]:
 @pytest.fixture
 async def asks(database: mongo.Database, clock: clocks.Clock) -> Any:
     analysts = analyst.Analyst()
-    yield asking.Asking(book.Book(database, clock), analysts)
+    yield service.Questions(book.Book(database, clock), analysts)
     analysts.close()
 
 
@@ -49,7 +49,7 @@ async def status(served: client.Client, where: scope.Scope, **more: Any) -> int:
 
 
 async def test_a_viewer_without_a_principal_of_the_branch_has_no_answer(
-    served: client.Client, asks: asking.Asking
+    served: client.Client, asks: service.Questions
 ) -> None:
     await served.code.structure(trees.tree(trees.FILES, access=access.restricted([JANA])))
     for kind, asked in questions(scopes.SHOP):
@@ -61,7 +61,7 @@ async def test_a_viewer_without_a_principal_of_the_branch_has_no_answer(
 
 
 async def test_access_that_nothing_is_known_of_is_shown_to_no_viewer_and_stays_when_it_is_not_sent(
-    served: client.Client, asks: asking.Asking
+    served: client.Client, asks: service.Questions
 ) -> None:
     kind, asked = questions(viewer(JANA))[0]
     await served.code.structure(trees.tree(trees.FILES))
@@ -113,7 +113,7 @@ async def test_facts_of_another_version_of_the_extractor_go_when_no_branch_has_t
 ) -> None:
     await served.code.structure(trees.tree(trees.FILES, branch="next"))
     await served.code.structure(trees.tree(trees.FILES))
-    monkeypatch.setattr("kb.code.VERSION", "another")
+    monkeypatch.setattr("codegraph.VERSION", "another")
     for branch, facts in (("main", 6), ("next", 3)):
         reply = await served.code.structure(trees.tree(trees.FILES, branch=branch))
         assert (reply.state, reply.extractor) == ("Done", "another")

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from codegraph.extract import budget
 from kb import api, client, metrics, mongo
-from kb.code import analyst, asking, book, budget, history
+from kb.code import analyst, book, history, service
 from kb.ingest import lanes
 from kb.service.http import code as code_http
 from kb.service.http import openapi, structures
@@ -62,7 +63,7 @@ def routes(
     stack.callback(analysts.close)
     known = book.Book(database, clock)
     works = structures.Structures(kb.pipeline.structures(known, analysts, budget.Budget()), lanes.Lanes(meters))
-    asks = asking.Asking(known, analysts)
+    asks = service.Questions(known, analysts)
     return [*works.routes(), *code_http.Code(asks, history.History(asks, kb.graph)).routes()]
 
 

@@ -24,11 +24,12 @@ from urllib.parse import urlsplit
 import httpx
 import prometheus_client
 
+from codegraph.extract import budget
 from crds import errors
 from crds.priority import Priority
 from kb import api, metrics, mongo
 from kb.client import resources
-from kb.code import analyst, budget
+from kb.code import analyst
 from kb.code import book as branches
 from kb.crawl import address
 from kb.erasure import book, eraser, holdings, places, watch

@@ -9,7 +9,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from kb import api, client, metrics, structure
+from contracts import repository_keys
+from kb import api, client, metrics
 from tests import browser
 from tests.kb import scopes, world
 from tests.kb.ingest import trees
@@ -99,7 +100,7 @@ FILES = {
 
 
 def key(container: str, name: str) -> str:
-    return structure.method(container, name, "main", "shop")
+    return repository_keys.method(container, name, "main", "shop")
 
 
 TOTAL, ROUNDED, DUE = key("app.price", "total"), key("app.price", "rounded"), key("app.shop.Order", "due")

@@ -12,11 +12,12 @@ import httpx
 import pytest
 from aiohttp import test_utils, web
 
+from codegraph.extract import budget
 from contracts.tokens import live_runs, runtoken
 from crds import priority, scope
 from crds.priority import Priority
 from kb import api, client, metrics, mongo, settings
-from kb.code import analyst, book, budget
+from kb.code import analyst, book
 from kb.ingest import lanes
 from kb.service import serving as processes
 from kb.service.access import runs

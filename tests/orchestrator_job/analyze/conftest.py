@@ -16,12 +16,13 @@ import prometheus_client
 import pytest
 
 from clients import mongo
+from codegraph.extract import budget
 from contracts.tokens import runtoken
 from crds import connection
 from kb import client
 from kb import metrics as kb_metrics
 from kb import mongo as kb_mongo
-from kb.code import analyst, asking, book, budget, history
+from kb.code import analyst, book, history, service
 from kb.ingest import lanes
 from kb.service.access import rates
 from kb.service.http import access, structures
@@ -59,7 +60,7 @@ async def base(
     analysts = analyst.Analyst()
     known = book.Book(database, clock)
     works = structures.Structures(kb.pipeline.structures(known, analysts, budget.Budget()), lanes.Lanes(meters))
-    asks = asking.Asking(known, analysts)
+    asks = service.Questions(known, analysts)
     more = [*works.routes(), *code_http.Code(asks, history.History(asks, kb.graph)).routes()]
     verifier = runtoken.Verifier(lambda: KEYS, lambda: NOW, runtoken.KNOWLEDGE_BASE)
     gate = access.Gate(None, rates.Rates(0, 1), lambda: 0.0, None, verifier)

@@ -192,6 +192,10 @@ async def test_code_is_asked_about_with_places_and_the_commit_they_are_of(made: 
 
     for name, given in (("code_callers", {"symbol": "nothing.at.all"}), ("code_outline", {"branch": "gone"})):
         assert (await parts.called(tools, name, **given)).failed, name
+    foreign = {"lib.rs": "fn total() { rounded() }\nfn rounded() {}\n"}
+    await owner.code.structure(trees.tree({**trees.FILES, **tests, **foreign}, scope=parts.SCOPE))
+    unknown = await parts.called(tools, "code_callers", symbol="lib.rs:rounded")
+    assert unknown.text.splitlines()[0] == f"{head}; calls not known: rust"
     made.rules = "enforce: never-use-source git_branch::acme/shop@main"
     tools, _ = await made.box()
     kept = await parts.called(tools, "code_where", text="area")

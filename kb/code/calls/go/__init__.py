@@ -1,6 +1,0 @@
-"""Calls of Go. I own the facts of a file about its declarations and calls, and how calls are resolved over packages."""
-
-from kb.code.calls.go.read import read
-from kb.code.calls.go.resolve import resolve
-
-__all__ = ["read", "resolve"]

@@ -1,6 +1,0 @@
-"""Calls of Python. I own the facts of a file about its scopes and calls, and how calls are resolved over files."""
-
-from kb.code.calls.python.resolve import resolve
-from kb.code.calls.python.statements import read
-
-__all__ = ["read", "resolve"]

@@ -1,7 +1,0 @@
-; Captures: see kb/code/outline.py.
-(struct_specifier body: (_)) @class
-(union_specifier body: (_)) @class
-(enum_specifier body: (_)) @class
-(type_definition) @class
-(function_definition) @callable
-(preproc_include) @import

@@ -1,6 +1,0 @@
-; Captures: see kb/code/outline.py.
-(class) @class
-(module) @class
-[(method) (singleton_method)] @callable
-(singleton_class) @body
-(call method: (identifier) arguments: (argument_list . (string))) @import
