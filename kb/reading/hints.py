@@ -120,21 +120,33 @@ def settle(judgement: Judgement, now: datetime) -> api.Hints:
 
 
 def direct(judged: Judgement | errors.JervisError, found: api.Hints, now: datetime) -> api.QualifierDirective:
-    """The directive of a document with these settled hints; without a judgement they alone say it.
+    """The directive of a document with these hints, which have the last word of the rules.
 
-    What the action lacks makes it Execute: Ask without a question, Defer without minutes or into the past, Ask and
-    Defer of content that asks for nothing. Whether Execute means anything to do is decided by the hints.
+    Where a rule decides the route, the directive is that of the route. Else a judgement can defer the task; Defer
+    without minutes or into the past, or of content that asks for nothing, is Execute. Whether Execute means anything to
+    do is decided by the hints.
     """
-    given = found.directive()
+    directed = found.directive()
     if isinstance(judged, errors.JervisError):
-        return given
-    if judged.action is api.DirectiveAction.DEFER and judged.defer_minutes and found.has_actionable_content:
+        return directed
+    defers = judged.action is api.DirectiveAction.DEFER and found.route is None
+    if defers and judged.defer_minutes and found.has_actionable_content:
         # A model knows the day and not the time.
         start = datetime.combine(now.astimezone(UTC).date(), time(), UTC)
         minutes = judged.defer_minutes - int((now - start) / timedelta(minutes=1))
         if 0 < minutes <= directive.MOST_DEFER_MINUTES:
-            given = api.QualifierDirective(
-                action=api.DirectiveAction.DEFER, message=given.message, defer_minutes=minutes
+            directed = api.QualifierDirective(
+                action=api.DirectiveAction.DEFER, message=directed.message, defer_minutes=minutes
             )
-    tags = dict.fromkeys(one.strip()[: directive.TAG_CHARS].strip() for one in judged.tags)
-    return given.model_copy(update={"tags": [one for one in tags if one]})
+    tags = dict.fromkeys(tag.strip()[: directive.TAG_CHARS].strip() for tag in judged.tags)
+    return directed.model_copy(update={"tags": [tag for tag in tags if tag]})
+
+
+def lift(decision: api.RoutingDecision, found: api.Hints) -> api.RoutingDecision:
+    """The routing decision with the last word of the rules: only InfoOnly leaves nothing to do."""
+    if found.route is None:
+        return decision
+    lifted = "DONE" if found.route == "InfoOnly" else "LIFT_UP"
+    return api.RoutingDecision.model_validate(
+        {"decision": lifted, "reason": f"A hard rule decides the route: {found.route}."}
+    )
