@@ -8,10 +8,12 @@ seed 000 "Link Handling Flow".
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import time
 import urllib.parse
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pydantic
 import structlog
@@ -27,7 +29,7 @@ from kb.graph import store as graph
 from kb.ingest import intake, source
 from kb.links import extract, hosts, patterns, prompt, safety
 from kb.reading import anchor, answers, given
-from kb.rules import enforce, fetching, linking
+from kb.rules import enforce, fetching, linking, steering
 
 log = structlog.get_logger(__name__)
 
@@ -104,7 +106,8 @@ class Reader:
         Raises `kb.errors.Invalid` for content without a link, and what the stores and the router raise. What the site
         does is no error: the reply says it.
         """
-        about = stated(await source.text(request, self._stored, max_chars=1_000_000))
+        text = await source.text(request, self._stored, max_chars=1_000_000)
+        about = stated(text)
         url = extract.normalise(about.url)
         if url is None:
             report = api.LinkReport(
@@ -118,7 +121,18 @@ class Reader:
         assert reply.link is not None
         self._meters.links.labels(reply.link.outcome.value).inc()
         log.info("link", outcome=reply.link.outcome.value, document=identity.document(request.scope, reply.source_urn))
-        return reply
+        # Whether a link may be opened is asked before its page is read, and so before its route is decided.
+        return reply if reply.link.outcome is api.LinkOutcome.UNCLEAR else await self._routed(request, text, reply)
+
+    async def _routed(self, request: api.LinkRequest, text: str, reply: api.IngestReply) -> api.IngestReply:
+        """The reply with the last word of the rules about a link's task with this text. Raises what they raise."""
+        sent = request.document().model_copy(update={"source_urn": reply.source_urn})
+        matches = await asyncio.to_thread(enforce.meeting, await self._rules.in_force(request.scope), sent, text)
+        # No model judges the page and none is steered: lines about that decide nothing here.
+        decided, rules = replace(matches, untold=(), steer=steering.NONE).settle(reply.hints)
+        if decided.route is not None:
+            self._meters.ruled.labels(decided.route).inc()
+        return reply.model_copy(update={"hints": decided, "rules": [*reply.rules, *rules]})
 
     async def _judged(
         self, request: api.LinkRequest, about: api.LinkSource, url: str, urgency: priority.Priority
@@ -308,6 +322,9 @@ class Reader:
             made = await self._intake.take(document, urgency)
         except root.Permanent as error:
             return said(api.LinkOutcome.REFUSED, error.message)
+        if not made.indexed:
+            forbidden = said(api.LinkOutcome.REFUSED, "a hard rule forbids to store its page")
+            return forbidden.model_copy(update={"indexed": False, "rules": made.rules, "replaced": made.replaced})
         reply = said(api.LinkOutcome.INDEXED, "its page is a document now")
         keys = [own, *([origin] if origin and origin != own else [])]
         return reply.model_copy(
