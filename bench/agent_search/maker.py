@@ -20,7 +20,7 @@ import httpx
 from bench.agent_search import model
 from bench.kb import names
 from kb import words
-from kb.reading import sentence
+from kb.extract import sentence
 
 FOLLOWED = 3
 _QUESTION = re.compile(r"<question>\n(.*?)\n</question>", re.DOTALL)

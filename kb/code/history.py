@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from crds import scope
 from kb import api, errors, structure
 from kb.code import asking
+from kb.extract import git_commit as reading
 from kb.graph import model, store
-from kb.reading import commit as reading
 
 MOST_COMMITS = 5000
 """Of one path and kind of change that are read."""

@@ -90,7 +90,8 @@ class Evidence:
 class Version:
     """A version of a document; `id` is the document's, or `kb.identity.version` once it was replaced.
 
-    `given`: the nodes and relationships that its caller gave, as text (`kb.reading.given`). `labels` as in `Patch`.
+    `given`: the nodes and relationships that its caller gave, as text (`kb.extract.caller_facts`). `labels` as in
+    `Patch`.
     """
 
     id: str

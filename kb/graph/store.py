@@ -36,7 +36,8 @@ class Store(Protocol):
 
         With `patch.keep` what it replaces goes into the history, in the same write: chunks and sentences under the ids
         that `kb.identity.past` makes.
-        `fence` is that of the document's turn (`kb.ingest.turns`); 0 where one process writes, and nothing is compared.
+        `fence` is that of the document's turn (`kb.ingest.document_locks`); 0 where one process writes, and nothing is
+        compared.
         Raises `kb.errors.Outrun` when a newer owner of the document has replaced or removed it before.
         """
         ...

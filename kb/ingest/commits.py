@@ -18,11 +18,11 @@ import structlog
 from crds import errors as root
 from crds import priority
 from kb import api, code, identity, metrics, visibility
+from kb.extract import draft
+from kb.extract import git_commit as reading
 from kb.graph import model
 from kb.ingest import commit as committing
-from kb.ingest import deletion, document, extractor, redraft, symbols
-from kb.reading import commit as reading
-from kb.reading import draft
+from kb.ingest import delete, document, extractor, redraft, symbols
 
 log = structlog.get_logger(__name__)
 _PARALLEL = 64
@@ -40,7 +40,7 @@ class Commits:
         self,
         stores: document.Stores,
         documents: document.Documents,
-        deletions: deletion.Deletion,
+        deletions: delete.Deletion,
         committer: committing.Committer,
         meters: metrics.Metrics,
         reader: symbols.Symbols,

@@ -12,10 +12,10 @@ import structlog
 from crds import errors as root
 from crds import scope
 from kb import api, errors, metrics
+from kb.extract import draft
 from kb.files import inside
-from kb.ingest import commit, deletion, document, extractor, images, redraft, source, turns
+from kb.ingest import commit, delete, document, document_locks, extractor, images, redraft, source
 from kb.queue import job
-from kb.reading import draft
 
 log = structlog.get_logger(__name__)
 
@@ -36,7 +36,7 @@ class Jobs:
         self,
         stores: document.Stores,
         docs: document.Documents,
-        deletions: deletion.Deletion,
+        deletions: delete.Deletion,
         models: extractor.Extractor,
         committer: commit.Committer,
         meters: metrics.Metrics,
@@ -83,7 +83,7 @@ class Jobs:
                     await self._write(*held, request, to_read, (before, said))
 
     @asynccontextmanager
-    async def _job(self, asked: job.Job, request: str) -> AsyncIterator[tuple[job.Job, turns.Turn] | None]:
+    async def _job(self, asked: job.Job, request: str) -> AsyncIterator[tuple[job.Job, document_locks.Turn] | None]:
         """The job as it is now with its document's turn; None when it was replaced or dropped. Records a failure."""
         queue = self._documents.queue()
         async with self._documents.writing(asked.owner, asked.document_id) as turn:
@@ -119,7 +119,7 @@ class Jobs:
                 await self._documents.failed(asked.document_id, error, turn)
                 raise
 
-    async def _to_read(self, asked: job.Job, turn: turns.Turn, request: str) -> _ToRead | None:
+    async def _to_read(self, asked: job.Job, turn: document_locks.Turn, request: str) -> _ToRead | None:
         """What models are to read of the job's document; None when there is nothing, and then the job is dropped."""
         to_read: _ToRead | None
         if asked.action is job.Action.REWEAVE:
@@ -131,7 +131,7 @@ class Jobs:
             await self._documents.queue().drop(asked.document_id, revision=asked.revision)
         return to_read
 
-    async def _recorded(self, asked: job.Job, request: api.IngestRequest, turn: turns.Turn) -> _ToRead | None:
+    async def _recorded(self, asked: job.Job, request: api.IngestRequest, turn: document_locks.Turn) -> _ToRead | None:
         """The document as it was sent, unless another one was stored in its place since it was indexed.
 
         One that is to be stored now, and that a hard rule forbids to store meanwhile, is forgotten.
@@ -155,7 +155,7 @@ class Jobs:
     async def _write(
         self,
         asked: job.Job,
-        turn: turns.Turn,
+        turn: document_locks.Turn,
         text: str,
         to_read: _ToRead,
         read: tuple[draft.Draft, extractor.ExtractionResult],

@@ -10,10 +10,9 @@ from datetime import datetime
 from crds import errors as root
 from kb import api, errors, metrics
 from kb import hidden as unseen
-from kb.ingest import extractor, graph_builder, opening, source
-from kb.links import extract
-from kb.qualify import graph, state
-from kb.reading import hints
+from kb.extract import hints, links_in_text
+from kb.extract.qualifier import phases, state
+from kb.ingest import build, extractor, open_request, source
 from kb.rules import enforce
 
 
@@ -42,7 +41,7 @@ class Replies:
 
     def left_out(
         self,
-        begun: opening.Begun,
+        begun: open_request.Begun,
         judged: hints.Judgement | errors.Unusable,
         qualified: state.QualifierPipelineState,
     ) -> api.IngestReply:
@@ -68,7 +67,7 @@ class Replies:
     def unstored(
         self,
         request: api.IngestRequest,
-        qualified: graph.Qualified[extractor.ExtractionResult],
+        qualified: phases.Qualified[extractor.ExtractionResult],
         superseded: api.Superseded,
         met: enforce.Met,
         *,
@@ -97,8 +96,8 @@ class Replies:
 
     async def stored(
         self,
-        begun: opening.Begun,
-        built: graph_builder.Built,
+        begun: open_request.Begun,
+        built: build.Built,
         judged: hints.Judgement | errors.Unusable,
         extracted: extractor.ExtractionResult,
         qualified: state.QualifierPipelineState,
@@ -108,7 +107,7 @@ class Replies:
         verdict = self._verdict(judged, failed, begun.met)
         # A linked page only mentions its links: nothing follows them.
         most = 0 if begun.request.kind == "link" else self._links
-        linked = await asyncio.to_thread(extract.find, begun.text, most=most)
+        linked = await asyncio.to_thread(links_in_text.find, begun.text, most=most)
         return api.IngestReply(
             source_urn=begun.request.source_urn,
             replaced=begun.opened.known,

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from kb import api, code, metrics
 from kb.code import budget, changes, grammars, pool
 from kb.code.facts import FOR_NOW, FileFacts, Skipped
-from kb.reading.commit import Read
+from kb.extract.git_commit import Read
 
 SECONDS = 30.0
 """Of the pass of one request."""

@@ -11,8 +11,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from kb import words
+from kb.extract import reference
 from kb.graph import model
-from kb.reading import reference
 
 _POSSESSIVE = re.compile(r"['\u2019]s?[?,.!;:]*$")
 _LONGEST = 12

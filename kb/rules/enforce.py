@@ -20,7 +20,7 @@ from contracts.rules.extraction import Steer
 from crds import scope
 from crds.pendingtask import Decision
 from kb import api, identity, visibility
-from kb.rules import steering
+from kb.rules import overrides
 
 _CAREFUL = (
     Decision.FAIL,
@@ -64,7 +64,7 @@ class Met:
     told: tuple[str, ...] = ()
     """The rules of type CUSTOM in words, for the model that judges: the widest first, whole, TOLD_CHARS in all."""
     untold: tuple[api.Rule, ...] = ()
-    steer: steering.Steering = steering.NONE
+    steer: overrides.Steering = overrides.NONE
     """How models read it."""
     under: str = ""
     """Which versions were in force (`in_force`)."""
@@ -125,7 +125,7 @@ def meeting(rules: Iterable[api.Rule], request: api.IngestRequest, text: str) ->
             continue
         try:
             found = enforce_lines.routing_lines(rule.rule_content)
-            steers += steering.met(rule, about, enforce_lines.steered(rule.rule_content))
+            steers += overrides.met(rule, about, enforce_lines.steered(rule.rule_content))
         except ValueError as error:
             broken.append((rule, str(error)))
             continue
@@ -135,7 +135,7 @@ def meeting(rules: Iterable[api.Rule], request: api.IngestRequest, text: str) ->
             told.append(words)
         elif words:
             untold.append(rule)
-    return Met(about.kind in _ORDERED, tuple(lines), tuple(broken), tuple(told), tuple(untold), steering.of(steers))
+    return Met(about.kind in _ORDERED, tuple(lines), tuple(broken), tuple(told), tuple(untold), overrides.of(steers))
 
 
 def in_force(rules: Iterable[api.Rule]) -> str:

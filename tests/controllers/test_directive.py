@@ -19,7 +19,7 @@ from crds import pendingtask
 from crds.pendingtask import Decision, Hints, Type
 from crds.phases import Phase
 from kb import api
-from kb.reading import hints as readings
+from kb.extract import hints as readings
 from kb.rules import enforce
 from tests import thorough
 from tests.controllers import build

@@ -71,7 +71,7 @@ class Reading(file.File):
                     if not crowded:
                         few[node] = key
                         continue
-                    # A chunk may mention a node in several sentences; eight at most (kb.ingest.graph_builder).
+                    # A chunk may mention a node in several sentences; eight at most (kb.ingest.build).
                     values = {**asked, "node": node, "rows": 8 * per_node, "hub": self._hub}
                     found: dict[str, float] = {}
                     for chunk_id, salience in cursor.execute(statements.LEADS, values):

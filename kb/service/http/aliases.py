@@ -6,8 +6,8 @@ from aiohttp import web
 
 from kb import api, errors
 from kb.aliases import candidates, merge, registry
+from kb.extract import reference
 from kb.graph import store as graph
-from kb.reading import reference
 from kb.service.http import answering, body, openapi
 
 # Nodes compared for each beginning of a word.

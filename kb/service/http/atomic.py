@@ -16,9 +16,9 @@ from aiohttp import web
 from crds import errors as root
 from crds import scope
 from kb import api, errors, identity, metrics
+from kb.extract.tools import storing
 from kb.graph import store as graph
-from kb.ingest import deletion, intake, intent
-from kb.qualify.tools import storing
+from kb.ingest import delete, intake, request_record
 from kb.rules import calling, enforce
 from kb.service.http import access, answering, body, exploring, openapi, problems
 from kb.vectors import model
@@ -101,7 +101,7 @@ class Storing(_Tools):
         way: intake.Intake,
         graph_store: graph.Store,
         vector_store: vectors.Store,
-        intents: intent.Intents,
+        intents: request_record.Intents,
         rules: enforce.Port,
         meters: metrics.Metrics,
     ) -> None:
@@ -218,7 +218,7 @@ class Storing(_Tools):
         """Whether a document is gone, or going: its deletion is recorded before it looks what is beside it."""
         document_id = identity.document(owner, source_urn)
         found = await self._intents.find(document_id)
-        going = found is not None and found[1] == deletion.FORGET
+        going = found is not None and found[1] == delete.FORGET
         return going or not await self._vectors.known(owner, document_id)
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pydantic
 
-from kb import api, fence
-from kb.qualify.tools import registry
+from kb import api, prompt_escape
+from kb.extract.tools import registry
 from kb.service.http import atomic, openapi, tools
 
 
@@ -24,7 +24,7 @@ def _stores(
             return tools.Answer("A hard rule forbids to store it. Nothing was stored.", _data(made))
         said = "Stored again" if made.replaced else "Stored"
         # A URN has words of a document.
-        text = fence.document("\n".join(made.source_urns))
+        text = prompt_escape.document("\n".join(made.source_urns))
         return tools.Answer(f"{said}. Chunks: {', '.join(made.chunk_ids)}\n{text}", _data(made))
 
     return work
@@ -36,7 +36,7 @@ async def _search(asked: api.SearchHybrid, call: tools.Call) -> tools.Answer:
     if not reply.found:
         return tools.Answer("Nothing is known about that in this scope.", _data(reply))
     lines = [f"{one.chunk_id} {one.score:.2f} {one.kind} {' '.join(one.document_id.split())}" for one in reply.found]
-    return tools.Answer(fence.document("\n".join(lines)), _data(reply))
+    return tools.Answer(prompt_escape.document("\n".join(lines)), _data(reply))
 
 
 def _tool(name: str, title: str, route: openapi.Route, work: Any, *, writes: bool = True) -> tools.Tool:

@@ -10,7 +10,7 @@ from aiohttp import web
 from kb import api
 from kb.graph import model
 from kb.graph import store as graph
-from kb.ingest import intent
+from kb.ingest import request_record
 from kb.queue import job
 from kb.service.http import answering, body, openapi
 
@@ -18,7 +18,7 @@ from kb.service.http import answering, body, openapi
 class Documents:
     """The route of a process that writes: others do not know what is unfinished."""
 
-    def __init__(self, graph_store: graph.Store, intents: intent.Intents, queue: job.Queue) -> None:
+    def __init__(self, graph_store: graph.Store, intents: request_record.Intents, queue: job.Queue) -> None:
         self._graph = graph_store
         self._intents = intents
         self._queue = queue
@@ -57,14 +57,14 @@ class Documents:
 def _document(
     document_id: str,
     shown: model.Listed | None,
-    record: intent.Intent | None,
+    record: request_record.Intent | None,
     waits: job.Job | None,
     replaced: Sequence[model.Document],
 ) -> api.Document:
     state: api.State = "Extracted"
     reason = ""
     if record is not None:
-        state = "Failed" if record.state is intent.State.FAILED else "Unfinished"
+        state = "Failed" if record.state is request_record.State.FAILED else "Unfinished"
         reason = record.reason
     elif waits is not None:
         state, reason = "Indexed", waits.reason

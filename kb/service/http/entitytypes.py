@@ -6,14 +6,14 @@ from aiohttp import web
 
 from crds import scope
 from kb import api, errors
-from kb.reading import entitytypes, reference
+from kb.extract import entity_types, reference
 from kb.service.http import answering, body, openapi
 
 
 class EntityTypes:
     """The routes of every process."""
 
-    def __init__(self, registry: entitytypes.Registry) -> None:
+    def __init__(self, registry: entity_types.Registry) -> None:
         self._registry = registry
 
     def routes(self) -> list[openapi.Served]:
@@ -36,12 +36,12 @@ class EntityTypes:
                     field=f"types.{number}.name",
                     remedy="Give it another name.",
                 )
-        types = [entitytypes.EntityType(one.name, " ".join(one.description.split())) for one in asked.types]
+        types = [entity_types.EntityType(one.name, " ".join(one.description.split())) for one in asked.types]
         await self._registry.put(asked.scope, types, asked.by)
         return await self._listed(asked.scope)
 
     async def _listed(self, where: scope.Scope) -> web.Response:
-        found = entitytypes.effective(await self._registry.holding(where))
+        found = entity_types.effective(await self._registry.holding(where))
         shown = [
             api.EntityType(name=one.name, description=one.description, scope=owner, by=version.by, at=version.at)
             for owner, version, one in found

@@ -11,9 +11,9 @@ from aiohttp import web
 from crds import priority, scope
 from kb import api, errors, selection
 from kb.aliases import registry
+from kb.extract import reference
 from kb.graph import model
 from kb.graph import store as graph
-from kb.reading import reference
 from kb.retrieve import facts, search, view
 from kb.service.http import answering, body, openapi
 from kb.vectors import store as vectors

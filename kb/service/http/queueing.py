@@ -9,7 +9,7 @@ from aiohttp import web
 from crds import errors as crds_errors
 from crds import scope
 from kb import api, errors, identity, visibility
-from kb.ingest import intake, intent
+from kb.ingest import intake, request_record
 from kb.queue import job, worker
 from kb.service.http import access, answering, body, openapi
 
@@ -20,7 +20,9 @@ _RETRIED = 1000
 class Queueing:
     """The routes of a process that has a queue."""
 
-    def __init__(self, way: intake.Intake, queue: job.Queue, workers: worker.Workers, intents: intent.Intents) -> None:
+    def __init__(
+        self, way: intake.Intake, queue: job.Queue, workers: worker.Workers, intents: request_record.Intents
+    ) -> None:
         self._intake = way
         self._queue = queue
         self._workers = workers
@@ -114,7 +116,7 @@ class Queueing:
         return answering.json(_job(moved, len(jobs), running) if at is None else _job(jobs[at], at + 1, running))
 
 
-def _failure(one: intent.Intent) -> api.Failure:
+def _failure(one: request_record.Intent) -> api.Failure:
     return api.Failure(
         id=one.document_id,
         scope=one.owner,

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 import pydantic
 
 from kb import errors
-from kb.qualify.tools import registry
+from kb.extract.tools import registry
 from kb.service.http import body, openapi
 
 _Reply = TypeVar("_Reply", bound=pydantic.BaseModel)

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import pydantic
 from pydantic import AwareDatetime, Field, JsonValue, StringConstraints
 
-from kb import api, fence
+from kb import api, prompt_escape
 from kb.service.http import codetools, exploring, learning, links, openapi
 from kb.service.http.tool import Answer, Call, Tool
 
@@ -150,7 +150,7 @@ async def _graph(asked: Graph, call: Call) -> Answer:
         lines.append("There are more: give fewer hops or a larger limit.")
     walked = _data(walk)
     data = {"nodes": _data(nodes)["nodes"], "visits": walked["nodes"], "edges": walked["edges"]}
-    return Answer(fence.document("\n".join(lines)), {**data, "truncated": nodes.truncated or walk.truncated})
+    return Answer(prompt_escape.document("\n".join(lines)), {**data, "truncated": nodes.truncated or walk.truncated})
 
 
 async def _document_from_web(asked: DocumentFromWeb, call: Call) -> Answer:
@@ -160,7 +160,7 @@ async def _document_from_web(asked: DocumentFromWeb, call: Call) -> Answer:
     found = await call(links.READ, api.IngestReply, given=given)
     report = found.link or api.LinkReport(url=asked.url, outcome=api.LinkOutcome.REFUSED, reason="")
     # A reason may repeat what the site or its model said.
-    return Answer(f"{report.outcome.value}: {report.url}\n{fence.document(report.reason)}", _data(report))
+    return Answer(f"{report.outcome.value}: {report.url}\n{prompt_escape.document(report.reason)}", _data(report))
 
 
 async def _manage_link_safety(asked: ManageLinkSafety, call: Call) -> Answer:
@@ -171,7 +171,9 @@ async def _manage_link_safety(asked: ManageLinkSafety, call: Call) -> Answer:
     lines = [
         f"- {one.pattern} is {one.list.value}" + (f": {one.reason}" if one.reason else "") for one in held.patterns
     ]
-    return Answer(fence.document("\n".join(lines)) if lines else "There are no patterns in this scope.", _data(held))
+    return Answer(
+        prompt_escape.document("\n".join(lines)) if lines else "There are no patterns in this scope.", _data(held)
+    )
 
 
 ALL = (
@@ -256,7 +258,7 @@ def _passages(passages: Sequence[str], what: str, data: Mapping[str, Any]) -> An
 def _passage(number: int, text: str, source: Iterable[str], rank: str, ended: str) -> str:
     # Titles and URNs are words of documents, too.
     named = " | ".join(" ".join(part.split()) for part in source if part)
-    return f"[{number}] {rank}{ended}\n" + fence.document("\n".join([named, text] if named else [text]))
+    return f"[{number}] {rank}{ended}\n" + prompt_escape.document("\n".join([named, text] if named else [text]))
 
 
 def _day(moment: AwareDatetime | None) -> str:

@@ -7,7 +7,7 @@ from typing import Literal
 from aiohttp import web
 
 from kb import api, errors, visibility
-from kb.ingest import changes, intent
+from kb.ingest import changes, request_record
 from kb.service.http import answering, body, openapi
 from kb.upkeep import check, reconcile
 
@@ -17,7 +17,7 @@ _FINDINGS = 200
 class Consistency:
     """The look, and when the background looked."""
 
-    def __init__(self, checker: check.Checker, intents: intent.Intents, noted: changes.Changes) -> None:
+    def __init__(self, checker: check.Checker, intents: request_record.Intents, noted: changes.Changes) -> None:
         self._checker = checker
         self._intents = intents
         self._changes = noted

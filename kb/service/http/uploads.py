@@ -15,7 +15,7 @@ from kb.crawl import fetch, frontier
 from kb.files import image, reader
 from kb.graph import store as graph
 from kb.ingest import intake
-from kb.rules import enforce, fetching, steering
+from kb.rules import enforce, fetching, overrides
 from kb.service.http import access, answering, body, buffers, openapi
 from kb.vectors import store as vectors
 from kb.visual import pages as visual_pages
@@ -77,7 +77,7 @@ class Uploads:
         owner, urgency = body.owner(request), answering.or_background(body.urgency(request))
         async with self._slots.enter(owner.client_id):
             raw = await body.raw(request, self._limit, "Send the image smaller, or raise JERVIS_KB_MAX_FILE_BYTES.")
-            steering.check_image(await self._rules.in_force(owner), owner, _facts(request, "image"))
+            overrides.check_image(await self._rules.in_force(owner), owner, _facts(request, "image"))
             read = await self._reader.image(raw, owner, named=_named(request), urgency=urgency)
             document = _document(request, owner, read)
             kept = await self._kept(document, raw, read)
@@ -149,8 +149,8 @@ class Uploads:
         """
         rules = await self._rules.in_force(owner)
         if image.looks_like(raw):
-            steering.check_image(rules, owner, *shown(""))
-        return lambda text: steering.permits_looks(rules, owner, *shown(text))
+            overrides.check_image(rules, owner, *shown(""))
+        return lambda text: overrides.permits_looks(rules, owner, *shown(text))
 
     async def _holder(self, asked: api.AttachmentDraft) -> routing.Facts:
         """What is known of the document that a file came with, its text as it is stored."""

@@ -18,7 +18,7 @@ from kb.agent import tree as agent_tree
 from kb.aliases import mongo as aliases_mongo
 from kb.content import mongo as content_mongo
 from kb.erasure import book, closed, eraser, holdings, places, watch
-from kb.ingest import turns
+from kb.ingest import document_locks
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
 from tests.kb.conftest import required
@@ -338,7 +338,7 @@ async def test_an_erasure_waits_for_a_write_that_began_before_it(
     assert await kb.ledger.find("d") is None
 
 
-class Lost(turns.Turn):
+class Lost(document_locks.Turn):
     """A turn that is lost after so many looks at it."""
 
     def __init__(self, looks: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kb import api, client, code, metrics, structure
-from kb.reading import commit as reading
+from kb.extract import git_commit as reading
 from tests.kb import scopes, world
 from tests.kb.ingest import test_commits, trees
 

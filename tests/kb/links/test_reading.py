@@ -12,9 +12,9 @@ from aiohttp import web
 from clients import http as outward
 from kb import api, client, metrics, mongo
 from kb.crawl import address
+from kb.extract import answers
 from kb.files import sniff, tika
 from kb.links import prompt
-from kb.reading import answers
 from router import client as router_client
 from tests.clients import servers
 from tests.fakes.ollama import process

@@ -11,7 +11,7 @@ from crds import errors as root
 from crds import scope
 from crds.priority import Priority
 from kb import api, errors, identity, metrics
-from kb.ingest import intent
+from kb.ingest import request_record
 from tests.fakes.ollama import process
 from tests.kb import scopes, world
 from tests.kb.rules import test_enforce
@@ -137,10 +137,10 @@ async def test_no_model_is_asked_before_the_rules_are_known(
     with pytest.raises(errors.Away, match="does not answer"):
         await kb.ingest(world.request())
     assert fake.count(path="/api/chat") == 0
-    assert await kb.ledger.count() == {intent.State.OPEN: 1}
+    assert await kb.ledger.count() == {request_record.State.OPEN: 1}
     kept.away = False
     assert await kb.recovery.sweep(before=datetime.max.replace(tzinfo=UTC)) == 1
-    assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+    assert await kb.ledger.count() == {request_record.State.FINISHED: 1}
     assert (await kb.ingest(world.request())).hints.route == "InfoOnly"
 
 
@@ -162,7 +162,7 @@ async def test_what_is_not_to_be_stored_is_judged_and_leaves_nothing(
     assert [(one.rule_key, one.effect) for one in reply.rules] == [("secret", "never-index")]
     assert await kb.state() == before
     assert fake.count(tag="kb.extract/v1") == asked, "what is not stored is not extracted"
-    assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+    assert await kb.ledger.count() == {request_record.State.FINISHED: 1}
     assert meters.registry.get_sample_value("jervis_kb_ingests_total", {"outcome": "left_out"}) == 1
     again = await kb.ingest(world.request(f"{world.MAIL}\nThis is CONFIDENTIAL."))
     assert world.costless(again) == world.costless(reply.model_copy(update={"replaced": False}))

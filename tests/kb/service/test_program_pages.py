@@ -10,7 +10,7 @@ import pytest
 
 from crds import scope
 from kb import api, client
-from kb.agent import seeing
+from kb.agent import page_tools
 from kb.visual.weaviate import store
 from tests import ports
 from tests.fakes import pooling
@@ -51,7 +51,7 @@ async def asked_of_the_agent(kb: client.Client, fake: process.Fake) -> None:
     fake.set_script(
         {
             rig.DECIDE: [*chosen, rig.decided("text_response")],
-            seeing.INTERPRET: ["A valve."],
+            page_tools.INTERPRET: ["A valve."],
             rig.ANSWER: ["It is a valve [1]."],
         }
     )
