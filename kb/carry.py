@@ -38,7 +38,7 @@ class Carrier:
         self,
         folder: Path,
         database: mongo.Database,
-        intents: request_record.Intents,
+        intents: request_record.IngestRequestRecords,
         noted: changes.Changes,
         jobs: job.Queue,
         clock: Callable[[], datetime],

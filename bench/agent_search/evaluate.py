@@ -56,7 +56,7 @@ async def _set(
         made = await inmemory.fill(empty, passages)
         wire = maker.Maker(ollama)
         http = await stack.enter_async_context(httpx.AsyncClient(transport=wire, timeout=600))
-        voiced = decision_model.Voice(router_client.Client("http://model.example.com", http), model, _no_pause)
+        voiced = decision_model.DecisionModel(router_client.Client("http://model.example.com", http), model, _no_pause)
         return await asked(made, questions, wire, voiced, hits=hits)
 
 
@@ -64,7 +64,7 @@ async def asked(
     made: inmemory.Corpus,
     questions: Sequence[corpus.Question],
     wire: maker.Maker,
-    voiced: decision_model.Voice,
+    voiced: decision_model.DecisionModel,
     *,
     hits: int,
 ) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def agent(
     finder: search.Search, made: world.ObservedState, router: router_client.Client, meters: metrics.Metrics
 ) -> orchestrator.AgentOrchestrator:
     """Over the tools that need no code."""
-    voiced = decision_model.Voice(router, "decider", _no_pause)
+    voiced = decision_model.DecisionModel(router, "decider", _no_pause)
     tools: list[tree.Tool] = [
         retrieving.FastVectorSearchTool(finder),
         graph_tool.GraphExploreTool(made.graph, made.vectors, made.aliases),

@@ -56,7 +56,7 @@ class TextResponseTool(Chosen):
     inputs = NoInputs
     status = "Writing the answer..."
 
-    def __init__(self, model: decision_model.Voice, *, context_tokens: int = 8000) -> None:
+    def __init__(self, model: decision_model.DecisionModel, *, context_tokens: int = 8000) -> None:
         self._model = model
         self._context_tokens = context_tokens
 
@@ -211,7 +211,7 @@ class SummarizeTool:
 
     def __init__(
         self,
-        model: decision_model.Voice,
+        model: decision_model.DecisionModel,
         *,
         threshold: int = 50_000,
         summary_tokens: int = 5000,

@@ -61,7 +61,7 @@ class Spending:
         self.tree.calls = count
 
 
-class Voice:
+class DecisionModel:
     """Asks one model by the router. `sleep` waits so many seconds; `setting` names it to an operator.
 
     Raises `router.client.Unavailable` after ATTEMPTS, `Rejected` (`TooLong` for more than the window takes), or

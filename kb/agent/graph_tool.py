@@ -106,7 +106,7 @@ class GraphExploreTool(Chosen):
                 one["page"] = page
 
 
-def _related(edge: model.Edge, said: model.Said) -> dict[str, Any]:
+def _related(edge: model.Edge, said: model.Statement) -> dict[str, Any]:
     return {
         "chunkId": said.chunk_id,
         "sourceUrn": said.document.source_urn,

@@ -138,7 +138,7 @@ class AgentOrchestrator:
     def __init__(
         self,
         tools: Sequence[Tool],
-        model: decision_model.Voice,
+        model: decision_model.DecisionModel,
         meters: metrics.Metrics,
         monotonic: Callable[[], float],
         *,

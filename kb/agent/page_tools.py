@@ -116,7 +116,7 @@ class VisualInterpretationTool(Chosen):
     def __init__(
         self,
         finder: search.Search,
-        choose: Callable[[Sequence[int]], decision_model.Voice],
+        choose: Callable[[Sequence[int]], decision_model.DecisionModel],
         rules: enforce.Port,
         text: Callable[[scope.Scope, str], Awaitable[str]],
         *,

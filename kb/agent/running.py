@@ -237,7 +237,7 @@ class Questions:
         asked = turn_sources.of(turns, [one for one in turns if one.answer])
         chunks = await self._committed(viewer, asked.chunks) if asked.chunks else set()
         pages = await self._pages(viewer, asked.pages) if asked.pages and self._pages is not None else set()
-        return turn_sources.standing(turns, turn_sources.Grounds(frozenset(chunks), frozenset(pages)))
+        return turn_sources.standing(turns, turn_sources.TurnSources(frozenset(chunks), frozenset(pages)))
 
     def _over(self, running: Running) -> None:
         running.end()

@@ -15,24 +15,24 @@ from kb.agent.tree import Turn
 
 
 @dataclass(frozen=True)
-class Grounds:
+class TurnSources:
     """Passages and pages, by their ids."""
 
     chunks: frozenset[str]
     pages: frozenset[str]
 
 
-def of(turns: Sequence[Turn], some: Iterable[Turn]) -> Grounds:
+def of(turns: Sequence[Turn], some: Iterable[Turn]) -> TurnSources:
     """All on which `some` of the turns rest, as far as it is known."""
     known = {one.id: one for one in turns}
     reached = [known[one] for one in _reached(known, [one.id for one in some])]
-    return Grounds(
+    return TurnSources(
         frozenset(chunk for one in reached for chunk in one.chunks),
         frozenset(page for one in reached for page in one.pages),
     )
 
 
-def standing(turns: Sequence[Turn], seen: Grounds) -> list[Turn]:
+def standing(turns: Sequence[Turn], seen: TurnSources) -> list[Turn]:
     """The turns that rest on nothing but what is seen."""
     known = {one.id for one in turns}
     fallen = {

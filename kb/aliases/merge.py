@@ -150,7 +150,7 @@ class Merger:
                     where,
                     document.source_urn,
                     document.kind,
-                    job.Action.REWEAVE,
+                    job.Action.REBUILD_GRAPH,
                     priority.Priority(priority.URGENT),
                     "",
                 )

@@ -34,7 +34,7 @@ _UNKNOWN = api.EmailClassification.UNKNOWN
 _MOST_CHARS = 4000
 
 
-def parsed(request: api.IngestRequest, text: str, derived: document_node.Anchor) -> caller_facts.Base | None:
+def parsed(request: api.IngestRequest, text: str, derived: document_node.DocumentNode) -> caller_facts.Base | None:
     """The base node as far as it can be known without a model; None for a document whose kind says no type."""
     found: api.TypedExtraction
     match KINDS.get(request.kind.casefold()):
@@ -52,7 +52,7 @@ def parsed(request: api.IngestRequest, text: str, derived: document_node.Anchor)
 def made(
     request: api.IngestRequest,
     text: str,
-    derived: document_node.Anchor,
+    derived: document_node.DocumentNode,
     found: api.TypedExtraction,
     *,
     qualified: bool = False,
@@ -74,22 +74,22 @@ def made(
     return caller_facts.Base(one.key, one.type, known, tuple(facts.values()), qualified)
 
 
-def threaded(request: api.IngestRequest, derived: document_node.Anchor) -> caller_facts.Base | None:
+def threaded(request: api.IngestRequest, derived: document_node.DocumentNode) -> caller_facts.Base | None:
     """The base node of a document of no type that its source puts into a thread."""
     found = tuple(thread.facts(request, None, derived))
     return caller_facts.Base(derived.key, derived.type, {}, found) if found else None
 
 
 def own(
-    request: api.IngestRequest, derived: document_node.Anchor, kind: api.ContentType, named: str, correlation: str
-) -> document_node.Anchor:
+    request: api.IngestRequest, derived: document_node.DocumentNode, kind: api.ContentType, named: str, correlation: str
+) -> document_node.DocumentNode:
     """The base node: what the sourceUrn says (`derived`); where it says nothing, what the document calls itself
     (`named`: a Message-ID, an issue's key), and only then the correlation id."""
     value = named or correlation
     if kind not in _FAMILIES or request.source_urn.partition(":")[0] != _NO_SOURCE or not value:
         return derived
     prefix, type_ = _FAMILIES[kind]
-    return document_node.Anchor(f"{prefix}::{value[:512]}", type_)
+    return document_node.DocumentNode(f"{prefix}::{value[:512]}", type_)
 
 
 def info(found: api.TypedExtraction, request: api.IngestRequest, summary: str) -> str:

@@ -79,7 +79,7 @@ class Base:
 
 
 @dataclass(frozen=True)
-class Given:
+class CallerFacts:
     """All that was given; from `text` `recorded` makes it again, so that a document is woven anew without a model.
 
     `stated` is what the caller wrote. `base` is the document's base node, `qualified` whether models said more of it.
@@ -98,10 +98,10 @@ _BASE = pydantic.TypeAdapter[Base | None](Base | None)
 
 def read(
     nodes: Sequence[api.GivenNode], relationships: Sequence[api.GivenRelationship], *, anchor: str, where: scope.Scope
-) -> Given:
+) -> CallerFacts:
     """`anchor` is the key of the document itself. Raises `kb.errors.Invalid`, which names the entry."""
     if not (nodes or relationships):
-        return Given()
+        return CallerFacts()
     made_nodes, addresses = [], dict[str, str]()
     for number, node in enumerate(nodes):
         key = _key(node.key, f"nodes.{number}.key", anchor, where)
@@ -132,10 +132,10 @@ def read(
         "relationships": [one.model_dump(by_alias=True, exclude_defaults=True) for one in relationships],
     }
     text = json.dumps(rows, sort_keys=True, ensure_ascii=False)
-    return Given(tuple(made_nodes), tuple(made), text, text)
+    return CallerFacts(tuple(made_nodes), tuple(made), text, text)
 
 
-def with_base(facts: Given, base: Base) -> Given:
+def with_base(facts: CallerFacts, base: Base) -> CallerFacts:
     """What the caller gave, which has no base node yet, with one. What the caller says of that node holds: a property,
     or all relationships of a type."""
     own = [one for one in facts.nodes if one.key == base.key]
@@ -147,7 +147,7 @@ def with_base(facts: Given, base: Base) -> Given:
     more = [one for one in base.facts if (one.of or base.key, one.relation) not in stated]
     found = {one.key: Node(one.key, one.type, name_of(one.key), "", one.place) for one in more}
     known = {one.key for one in facts.nodes}
-    return Given(
+    return CallerFacts(
         (
             *(one for one in facts.nodes if one.key != base.key),
             *(one for key, one in found.items() if key not in known),
@@ -163,10 +163,10 @@ def with_base(facts: Given, base: Base) -> Given:
     )
 
 
-def recorded(text: str, *, anchor: str, where: scope.Scope) -> Given:
+def recorded(text: str, *, anchor: str, where: scope.Scope) -> CallerFacts:
     """What `Given.text` was made from; nothing for "". Raises `kb.errors.Invalid`."""
     if not text:
-        return Given()
+        return CallerFacts()
     rows = json.loads(text)
     try:
         nodes = [api.GivenNode.model_validate(one) for one in rows.get("nodes", ())]
@@ -182,7 +182,7 @@ def recorded(text: str, *, anchor: str, where: scope.Scope) -> Given:
     return with_base(facts, base) if base else facts
 
 
-def also(facts: Given, fact: Fact, key: str, kind: str, where: scope.Scope) -> Given:
+def also(facts: CallerFacts, fact: Fact, key: str, kind: str, where: scope.Scope) -> CallerFacts:
     """The same with one fact more of the base node, which is `key` of type `kind` where there is none yet."""
     rows = json.loads(facts.text or "{}")
     base = _BASE.validate_python(rows.get("base")) or Base(key, kind)

@@ -40,20 +40,20 @@ _TYPES = {"jira": "jira_issue", "email": "email", "commit": "commit", "confluenc
 
 
 @dataclass(frozen=True)
-class Anchor:
+class DocumentNode:
     """Key and type of the document's node."""
 
     key: str
     type: str
 
 
-def derive(source_urn: str, kind: str, where: scope.Scope) -> Anchor:
+def derive(source_urn: str, kind: str, where: scope.Scope) -> DocumentNode:
     """The anchor of a document. The same URN in the same scope always gives the same key."""
     provider, _, rest = source_urn.partition(":")
     rest = rest.removeprefix(":").strip() or source_urn
     item = urns.item(provider, rest)
     if item is not None:
-        return Anchor(item.key, item.type)
+        return DocumentNode(item.key, item.type)
     tree = _IN_TREE.match(rest) if provider in ("git_file", "git_branch") else None
     if tree is not None and (tree["path"] is None) == (provider == "git_branch"):
         return _tree(tree["branch"], tree["path"], where)
@@ -62,25 +62,25 @@ def derive(source_urn: str, kind: str, where: scope.Scope) -> Anchor:
     value = _value(family, rest, fields) if family else None
     if family and value:
         suffix = f"::{where.project_id}" if family == "commit" else ""
-        return Anchor(f"{family}::{value}{suffix}", _TYPES[family])
+        return DocumentNode(f"{family}::{value}{suffix}", _TYPES[family])
     name = re.sub(r"[^\w-]+", "_", provider).casefold() if provider != source_urn else ""
     name = name or re.sub(r"[^\w-]+", "_", kind).casefold()
-    return Anchor(f"{name}::{rest}", name)
+    return DocumentNode(f"{name}::{rest}", name)
 
 
-def _tree(branch: str, path: str | None, where: scope.Scope) -> Anchor:
+def _tree(branch: str, path: str | None, where: scope.Scope) -> DocumentNode:
     if path is None:
-        return Anchor(structure.branch(branch, where.project_id), "branch")
-    return Anchor(structure.file(path, branch, where.project_id), "file")
+        return DocumentNode(structure.branch(branch, where.project_id), "branch")
+    return DocumentNode(structure.file(path, branch, where.project_id), "file")
 
 
-def topic(key: str) -> Anchor | None:
+def topic(key: str) -> DocumentNode | None:
     """The issue that a document's node is, or is a comment of; None for one of another kind."""
     provider, _, rest = key.partition("::")
     if provider == "jira":
-        return Anchor(key, "jira_issue")
+        return DocumentNode(key, "jira_issue")
     item = urns.item(provider, rest)
-    return None if item is None else Anchor(item.topic, item.topic_type)
+    return None if item is None else DocumentNode(item.topic, item.topic_type)
 
 
 def _family(word: str) -> str | None:

@@ -38,10 +38,10 @@ class Draft:
     """Everything about a document that needs no model; `given` are the facts that its caller gave."""
 
     document_id: str
-    anchor: document_node.Anchor
+    anchor: document_node.DocumentNode
     heading: str
     pieces: tuple[ChunkDraft, ...]
-    given: caller_facts.Given = field(default_factory=caller_facts.Given)
+    given: caller_facts.CallerFacts = field(default_factory=caller_facts.CallerFacts)
 
 
 def make(request: api.IngestRequest, text: str, *, size: int, overlap: int) -> Draft:
@@ -59,8 +59,8 @@ def make(request: api.IngestRequest, text: str, *, size: int, overlap: int) -> D
 
 
 def facts(
-    request: api.IngestRequest, node: caller_facts.Base | None, derived: document_node.Anchor
-) -> caller_facts.Given:
+    request: api.IngestRequest, node: caller_facts.Base | None, derived: document_node.DocumentNode
+) -> caller_facts.CallerFacts:
     """What the caller gave, with the base node. Raises what `given.read` raises."""
     node = node or base_node.threaded(request, derived)
     key = node.key if node else derived.key
@@ -78,9 +78,9 @@ def of_parts(made: Draft, texts: Sequence[str]) -> Draft:
     return replace(made, pieces=_pieces(made.document_id, made.heading, cuts))
 
 
-def given_to(made: Draft, stated: caller_facts.Given) -> Draft:
+def given_to(made: Draft, stated: caller_facts.CallerFacts) -> Draft:
     """With other facts; their base node is the document's."""
-    own = made.anchor if stated.base is None else document_node.Anchor(stated.base.key, stated.base.type)
+    own = made.anchor if stated.base is None else document_node.DocumentNode(stated.base.key, stated.base.type)
     return replace(made, anchor=own, given=stated)
 
 

@@ -121,7 +121,7 @@ def _branch_of(node: dict[str, Any]) -> str:
     return str(node.get("properties", {}).get("branchName", ""))
 
 
-def without(facts: caller_facts.Given, branch: str, where: scope.Scope) -> caller_facts.Given:
+def without(facts: caller_facts.CallerFacts, branch: str, where: scope.Scope) -> caller_facts.CallerFacts:
     """The facts of a stored commit that is not in the branch any more."""
     rows: dict[str, list[dict[str, Any]]] = json.loads(facts.text)
     gone = {one["key"] for one in rows["nodes"] if one["type"] in ("branch", "file") and _branch_of(one) == branch}

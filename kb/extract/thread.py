@@ -47,7 +47,7 @@ class Said:
     text: str
 
 
-def of(request: api.IngestRequest, text: str, own: document_node.Anchor) -> Thread:
+def of(request: api.IngestRequest, text: str, own: document_node.DocumentNode) -> Thread:
     """The thread of a document whose base node is `own`."""
     headers = mail.read(text) if own.type == "email" else None
     if headers is not None and headers.answered:
@@ -61,7 +61,7 @@ def of(request: api.IngestRequest, text: str, own: document_node.Anchor) -> Thre
 
 
 def facts(
-    request: api.IngestRequest, headers: mail.Headers | None, own: document_node.Anchor
+    request: api.IngestRequest, headers: mail.Headers | None, own: document_node.DocumentNode
 ) -> Iterator[caller_facts.Fact]:
     """What connects a document, whose base node is `own`, with its thread."""
     topic = document_node.topic(own.key)

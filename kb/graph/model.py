@@ -138,7 +138,7 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Said:
+class Statement:
     """A sentence with where it stands: it names `node_key`, or, with `edge`, proves a relationship of that node."""
 
     chunk_id: str
@@ -263,13 +263,13 @@ class Counts:
     mentions: int
 
 
-def by_place(one: Said) -> tuple[str, ...]:
+def by_place(one: Statement) -> tuple[str, ...]:
     """Sorts by node and place."""
     proven = (one.edge.type, one.edge.target) if one.edge else ("", "")
     return one.node_key, one.chunk_id, one.sentence_id, *proven
 
 
-def by_age(one: Said) -> tuple[Edge, bool, int, str, str]:
+def by_age(one: Statement) -> tuple[Edge, bool, int, str, str]:
     """Sorts proofs of relationships by edge, and those of one newest first."""
     observed = one.document.observed_ms
     edge = one.edge or Edge("", "", "")

@@ -80,7 +80,7 @@ class Store(Protocol):
 
     async def mentioned(
         self, viewer: scope.Scope, chunk_ids: Collection[str], *, history: bool = False
-    ) -> list[model.Said]:
+    ) -> list[model.Statement]:
         """The sentences of the given chunks that mention a node or prove an edge."""
         ...
 
@@ -152,13 +152,13 @@ class Store(Protocol):
         limit: int = 200,
         as_of: datetime | None = None,
         history: bool = False,
-    ) -> list[model.Said]:
+    ) -> list[model.Statement]:
         """The visible proofs of the edges that match everything given, by edge and then newest first."""
         ...
 
     async def proofs(
         self, viewer: scope.Scope, edges: Collection[model.Edge], *, as_of: datetime | None = None, each: int = 50
-    ) -> dict[model.Edge, list[model.Said]]:
+    ) -> dict[model.Edge, list[model.Statement]]:
         """The visible proofs of each of the edges, the newest first, `each` at most."""
         ...
 

@@ -153,7 +153,7 @@ class Commits:
     ) -> tuple[api.IngestRequest, draft.Draft]:
         """The stored commit as the branches have it that stay."""
         stored = await self._stores.vectors.chunks(sent.scope, present.chunk_ids)
-        request, made = redraft.remake(sent.scope, document_id, list(stored.values()), present.given)
+        request, made = redraft.rebuild_draft(sent.scope, document_id, list(stored.values()), present.given)
         return request, draft.given_to(made, reading.without(made.given, sent.branch, sent.scope))
 
 

@@ -68,7 +68,7 @@ class NothingDerived:
 class Stores:
     """What the pipeline writes to and reads from; without a queue there is no `index`."""
 
-    intents: request_record.Intents
+    intents: request_record.IngestRequestRecords
     changes: changes.Changes
     graph: graph.Store
     vectors: vectors.Store
@@ -143,7 +143,7 @@ class Documents:
             raise errors.Undecided(found[0].reason)
         return False
 
-    async def expected(self, opened: request_record.Intent, request: str | None) -> bool:
+    async def expected(self, opened: request_record.IngestRequestRecord, request: str | None) -> bool:
         """Whether an open request is expected to be stored or to fail: models read it, or it was tried lately and not
         too often."""
         async with self._turns.attempt(reading(opened, request)) as unread:
@@ -172,7 +172,7 @@ class Documents:
         """Queue what is shown of a document of which a newer version failed: its job may have ended with a process."""
         document_id = identity.document(owner, source_urn)
         if self._stores.queue is not None and await self.committed(owner, document_id):
-            what = (source_urn, kind, job.Action.REWEAVE, priority.Priority.P3, "")
+            what = (source_urn, kind, job.Action.REBUILD_GRAPH, priority.Priority.P3, "")
             await self._stores.queue.put(document_id, owner, *what, fence=turn.fence)
 
     async def failed(self, document_id: str, error: root.Permanent, turn: document_locks.Turn) -> None:
@@ -196,14 +196,14 @@ class Documents:
         limits = inside.Limits(images=0 if request.kind in api.STRUCTURED else self._limits.images)
         return await source.read(request, self._stores.content, max_chars=self._limits.max_chars, limits=limits)
 
-    async def meet_rules(self, request: api.IngestRequest, text: str) -> enforce.Met:
+    async def meet_rules(self, request: api.IngestRequest, text: str) -> enforce.RuleMatches:
         """What the hard rules in force have to say about a document. Raises `kb.errors.Away`."""
         return await self.meeting(await self.rules(request.scope), request, text)
 
-    async def meeting(self, rules: list[api.Rule], request: api.IngestRequest, text: str) -> enforce.Met:
+    async def meeting(self, rules: list[api.Rule], request: api.IngestRequest, text: str) -> enforce.RuleMatches:
         """What those rules have to say about a document."""
         # A long text takes a while, and a thread of its own.
-        met = await asyncio.to_thread(enforce.meeting, rules, request, text) if rules else enforce.Met()
+        met = await asyncio.to_thread(enforce.match_rules, rules, request, text) if rules else enforce.RuleMatches()
         return replace(met, under=enforce.in_force(rules))
 
     async def rules(self, owner: scope.Scope) -> list[api.Rule]:
@@ -215,7 +215,7 @@ class Documents:
         return draft.make(request, text, size=self._limits.chunk_chars, overlap=self._limits.chunk_overlap)
 
 
-def reading(opened: request_record.Intent, request: str | None) -> str:
+def reading(opened: request_record.IngestRequestRecord, request: str | None) -> str:
     """The key of a turn: held while models read the request of a record, and by that of no other record."""
     which = f"{opened.attempts} {opened.updated_at.timestamp():.3f} {request}"
     return f"reading:{opened.document_id}:{identity.digest(which)}"

@@ -55,18 +55,18 @@ class Extractor:
         text: str,
         made: draft.Draft,
         urgency: priority.Priority,
-        told: Sequence[str] = (),
-        steer: overrides.Steering = overrides.NONE,
+        prompt_rules: Sequence[str] = (),
+        overrides: overrides.Overrides = overrides.NONE,
         earlier: str = "",
     ) -> phases.Qualified[ExtractionResult]:
         """The judgement and the extractions, or in their places the errors that `Answers.ask` raises; with the draft
-        that is to be committed, and what the qualifier understood. `told`, `steer` and `earlier` as in
+        that is to be committed, and what the qualifier understood. `prompt_rules`, `overrides` and `earlier` as in
         `Qualifier.run`."""
 
         async def read(drafted: draft.Draft, spent: answers.Spent) -> ExtractionResult:
             return await self.extract(request, drafted, urgency, spent=spent)
 
-        return await self._qualifier.run(request, text, made, urgency, read, told, steer, earlier)
+        return await self._qualifier.run(request, text, made, urgency, read, prompt_rules, overrides, earlier)
 
     async def judge(
         self,
@@ -74,8 +74,8 @@ class Extractor:
         text: str,
         made: draft.Draft,
         urgency: priority.Priority,
-        told: Sequence[str] = (),
-        steer: overrides.Steering = overrides.NONE,
+        prompt_rules: Sequence[str] = (),
+        overrides: overrides.Overrides = overrides.NONE,
         earlier: str = "",
     ) -> phases.Qualified[ExtractionResult]:
         """As `both`, for a document that is not to be stored: nothing is asked about its chunks."""
@@ -83,7 +83,7 @@ class Extractor:
         async def read(drafted: draft.Draft, spent: answers.Spent) -> ExtractionResult:
             return ExtractionResult({})
 
-        return await self._qualifier.run(request, text, made, urgency, read, told, steer, earlier)
+        return await self._qualifier.run(request, text, made, urgency, read, prompt_rules, overrides, earlier)
 
     async def extract(
         self,

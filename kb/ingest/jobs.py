@@ -67,7 +67,7 @@ class Jobs:
                 to_read = await self._to_read(*held, request)
                 if to_read is None:
                     return
-            again, before = asked.action is job.Action.REWEAVE, to_read.made
+            again, before = asked.action is job.Action.REBUILD_GRAPH, to_read.made
             with self._meters.stages.labels("models").time():
                 what = (to_read.request, before, asked.urgency)
                 said = await extractor.tried(self._extractor.extract(*what, earlier=again))
@@ -122,7 +122,7 @@ class Jobs:
     async def _to_read(self, asked: job.Job, turn: document_locks.Turn, request: str) -> _ToRead | None:
         """What models are to read of the job's document; None when there is nothing, and then the job is dropped."""
         to_read: _ToRead | None
-        if asked.action is job.Action.REWEAVE:
+        if asked.action is job.Action.REBUILD_GRAPH:
             remade = await self._remade(asked)
             to_read = _ToRead(*remade) if remade is not None else None
         else:
@@ -150,7 +150,7 @@ class Jobs:
                 log.info("superseded", document=made.document_id)
                 return None
             request = request.model_copy(update={"scope": await self._grouped(request.scope, shown)})
-        return _ToRead(request, made, taken.images if met.steer.looks else ())
+        return _ToRead(request, made, taken.images if met.overrides.looks else ())
 
     async def _write(
         self,
@@ -164,7 +164,7 @@ class Jobs:
         request, made, (before, extracted) = to_read.request, to_read.made, read
         if {piece.id for piece in made.pieces} != {piece.id for piece in before.pieces}:
             raise errors.Outrun("the document was changed while models read it")
-        if extracted.problems and asked.action is job.Action.REWEAVE:
+        if extracted.problems and asked.action is job.Action.REBUILD_GRAPH:
             # Built without them, the document would lose what it says already; a merge has to wait instead.
             raise _not_again(extracted.problems[0])
         await self._committer.commit(request, made, extracted, asked.urgency, turn)
@@ -192,7 +192,7 @@ class Jobs:
         owner = await self._grouped(asked.owner, shown)
         versions = await self._stores.graph.versions(owner, asked.document_id)
         given = versions[0].given if versions else ""
-        return redraft.remake(owner, asked.document_id, list(stored.values()), given)
+        return redraft.rebuild_draft(owner, asked.document_id, list(stored.values()), given)
 
     async def _same(self, owner: scope.Scope, shown: Collection[str], made: draft.Draft) -> bool:
         """Whether the shown chunks are those of the draft, be it under the other ids that an earlier release made."""

@@ -30,7 +30,7 @@ _USED = timedelta(hours=1)
 
 
 class Ledger:
-    """Implements `kb.ingest.request_record.Intents`, `kb.extract.answers.Shelf` and `kb.ingest.changes.Changes`.
+    """Keeps records, answers and changes: `IngestRequestRecords`, `answers.Shelf`, `kb.ingest.changes.Changes`.
 
     `clock` gives the current time in UTC; about `max_answers` answers are kept, the ones not used for longest go first.
     """
@@ -57,7 +57,7 @@ class Ledger:
         *,
         dated_ms: int | None = None,
         fence: int = 0,
-    ) -> request_record.Intent:
+    ) -> request_record.IngestRequestRecord:
         with mongo.translated():
             await self._index()
             # Read, then written: the caller holds the document's turn, and the fence refuses one who has lost it.
@@ -133,14 +133,14 @@ class Ledger:
         with mongo.translated():
             await self._intents.delete_one(_mine(document_id, fence))
 
-    async def find(self, document_id: str) -> tuple[request_record.Intent, str | None] | None:
+    async def find(self, document_id: str) -> tuple[request_record.IngestRequestRecord, str | None] | None:
         with mongo.translated():
             row = await self._intents.find_one({"_id": document_id})
         return None if row is None else (_intent(row), row["request"])
 
     async def unfinished(
-        self, *, before: datetime, after: request_record.Intent | None = None, limit: int = 100
-    ) -> list[request_record.Intent]:
+        self, *, before: datetime, after: request_record.IngestRequestRecord | None = None, limit: int = 100
+    ) -> list[request_record.IngestRequestRecord]:
         query: dict[str, Any] = {"state": request_record.State.OPEN.value, "updatedAt": {"$lt": before}}
         if after is not None:
             later = {"updatedAt": {"$gt": after.updated_at}}
@@ -155,15 +155,15 @@ class Ledger:
         with mongo.translated():
             return await self._intents.find_one(query, {"_id": 1}) is not None
 
-    async def failed(self, viewer: scope.Scope, *, limit: int) -> list[request_record.Intent]:
+    async def failed(self, viewer: scope.Scope, *, limit: int) -> list[request_record.IngestRequestRecord]:
         return await self._listed(viewer, request_record.State.FAILED, limit)
 
-    async def pending(self, viewer: scope.Scope, *, limit: int) -> list[request_record.Intent]:
+    async def pending(self, viewer: scope.Scope, *, limit: int) -> list[request_record.IngestRequestRecord]:
         return await self._listed(viewer, request_record.State.OPEN, limit)
 
     async def listed(
         self, viewer: scope.Scope, *, beginning: str = "", after: str = "", limit: int = 100
-    ) -> list[request_record.Intent]:
+    ) -> list[request_record.IngestRequestRecord]:
         query = {
             "$and": [
                 mongo.visible(viewer),
@@ -174,7 +174,7 @@ class Ledger:
             cursor = self._intents.find(query, {"request": 0}).sort("_id", 1).limit(limit)
             return [_intent(row) async for row in cursor]
 
-    async def among(self, document_ids: Collection[str]) -> dict[str, request_record.Intent]:
+    async def among(self, document_ids: Collection[str]) -> dict[str, request_record.IngestRequestRecord]:
         query = {"_id": {"$in": sorted(document_ids)}, "state": {"$in": _KEPT}}
         with mongo.translated():
             return {row["_id"]: _intent(row) async for row in self._intents.find(query, {"request": 0})}
@@ -272,7 +272,7 @@ class Ledger:
 
     async def _listed(
         self, viewer: scope.Scope, state: request_record.State, limit: int
-    ) -> list[request_record.Intent]:
+    ) -> list[request_record.IngestRequestRecord]:
         query = {**mongo.visible(viewer), "state": state.value}
         with mongo.translated():
             cursor = self._intents.find(query, {"request": 0}).sort("updatedAt", -1).limit(limit)
@@ -296,8 +296,8 @@ def _mine(document_id: str, fence: int) -> dict[str, Any]:
     return {"_id": document_id, "fence": {"$lte": fence}}
 
 
-def _intent(row: dict[str, Any]) -> request_record.Intent:
-    return request_record.Intent(
+def _intent(row: dict[str, Any]) -> request_record.IngestRequestRecord:
+    return request_record.IngestRequestRecord(
         document_id=row["_id"],
         owner=mongo.owner(row),
         source_urn=row["sourceUrn"],

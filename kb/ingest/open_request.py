@@ -15,7 +15,7 @@ from kb.rules import enforce
 
 
 @dataclass(frozen=True)
-class Former:
+class PreviousRequest:
     """What an earlier request of a document left: its job, and whether it is `unfinished`. Such a one may have taken a
     job out of the queue, which no other process knows. `reading` is its key when it is the same document, else ""."""
 
@@ -25,7 +25,7 @@ class Former:
 
 
 @dataclass(frozen=True)
-class Begun:
+class OpenRequest:
     """A request that is recorded, and what models are to read of it; `alone` is the turn of reading it.
 
     `met`: what the hard rules have to say about it. `thread`: what was said before it. `like`: what says nearly the
@@ -35,10 +35,10 @@ class Begun:
     request: api.IngestRequest
     taken: inside.Taken
     made: draft.Draft
-    opened: request_record.Intent
-    former: Former
+    opened: request_record.IngestRequestRecord
+    former: PreviousRequest
     alone: document_locks.Turn
-    met: enforce.Met = field(default_factory=enforce.Met)
+    met: enforce.RuleMatches = field(default_factory=enforce.RuleMatches)
     thread: threads.Found = field(default_factory=threads.Found)
     like: duplicates.Found | None = None
 
@@ -50,7 +50,7 @@ class Begun:
     @property
     def images(self) -> Sequence[inside.Image]:
         """Those of them that hard rules let a model look at."""
-        return self.taken.images if self.met.steer.looks else ()
+        return self.taken.images if self.met.overrides.looks else ()
 
     @property
     def late(self) -> bool:

@@ -173,7 +173,7 @@ class Pipeline:
 
     async def _begin(
         self, document_id: str, request: api.IngestRequest, turn: document_locks.Turn, held: AsyncExitStack
-    ) -> open_request.Begun:
+    ) -> open_request.OpenRequest:
         """Record the request. Until the end of `held` nothing else has models read it."""
         taken, made = await self._draft(document_id, request, turn)
         former = await self._former(document_id, request)
@@ -184,9 +184,9 @@ class Pipeline:
         if self._stores.queue is not None:
             # An older version that still waits there must not come after this one.
             await self._stores.queue.drop(document_id, fence=turn.fence)
-        return open_request.Begun(request, taken, made, opened, former, alone)
+        return open_request.OpenRequest(request, taken, made, opened, former, alone)
 
-    async def _go_on(self, begun: open_request.Begun, urgency: priority.Priority) -> api.IngestReply:
+    async def _go_on(self, begun: open_request.OpenRequest, urgency: priority.Priority) -> api.IngestReply:
         """Let models read what was begun, with the document's turn free, and commit it unless another came meanwhile.
 
         The scope counts as written to throughout.
@@ -203,7 +203,13 @@ class Pipeline:
             with self._meters.stages.labels("models").time():
                 looked = images.beside(request, begun.images, late=begun.late)
                 qualified = await models(
-                    looked, begun.text, begun.made, urgency, begun.met.told, begun.met.steer, begun.thread.shown()
+                    looked,
+                    begun.text,
+                    begun.made,
+                    urgency,
+                    begun.met.prompt_rules,
+                    begun.met.overrides,
+                    begun.thread.shown(),
                 )
         judged, extracted = qualified.judged, qualified.extracted
         async with self._documents.writing(request.scope, document_id) as turn:
@@ -232,7 +238,7 @@ class Pipeline:
                 await self._finish(document_id, turn, replaced=reply.replaced, stamp=stamp)
             return reply
 
-    async def _prepare(self, begun: open_request.Begun) -> open_request.Begun:
+    async def _prepare(self, begun: open_request.OpenRequest) -> open_request.OpenRequest:
         """With what models need to know beside the document. Raises `kb.errors.Away`."""
         request, stores = begun.request, self._stores
         met = await self._documents.meet_rules(request, begun.text)
@@ -242,7 +248,7 @@ class Pipeline:
 
     async def _leave_out(
         self,
-        begun: open_request.Begun,
+        begun: open_request.OpenRequest,
         judged: hints.Judgement | errors.Unusable,
         qualified: state.QualifierPipelineState,
         turn: document_locks.Turn,
@@ -256,7 +262,7 @@ class Pipeline:
             self._meters.ingested.labels("left_out").inc()
         return self._replies.left_out(begun, judged, qualified)
 
-    async def _is_latest(self, begun: open_request.Begun) -> tuple[bool, scope.Scope, api.Superseded | None]:
+    async def _is_latest(self, begun: open_request.OpenRequest) -> tuple[bool, scope.Scope, api.Superseded | None]:
         """Whether the record is that of what was begun; not so when the same request came again, which then ends it.
         With the owner of the record, and what came in the place of the request.
 
@@ -289,7 +295,7 @@ class Pipeline:
             with self._meters.stages.labels("models").time():
                 made = self._documents.draft(request, text)
                 looked = images.beside(request, taken.images)
-                qualified = await self._extractor.judge(looked, text, made, urgency, met.told, met.steer)
+                qualified = await self._extractor.judge(looked, text, made, urgency, met.prompt_rules, met.overrides)
             # Nothing about an erased scope is answered.
             alone.check()
             self._stores.shut.check(request.scope)
@@ -302,7 +308,7 @@ class Pipeline:
         request: api.IngestRequest,
         qualified: phases.Qualified[extractor.ExtractionResult],
         superseded: api.Superseded,
-        met: enforce.Met,
+        met: enforce.RuleMatches,
         *,
         replaced: bool,
     ) -> api.IngestReply:
@@ -405,7 +411,7 @@ class Pipeline:
 
     async def _open(
         self, document_id: str, request: api.IngestRequest, turn: document_locks.Turn
-    ) -> request_record.Intent:
+    ) -> request_record.IngestRequestRecord:
         # Whole milliseconds, as every ledger keeps them: a record is distinguished from its successor by its time too.
         now = self._clock()
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)
@@ -443,11 +449,11 @@ class Pipeline:
             raise
         return taken, self._documents.draft(request, taken.text)
 
-    async def _former(self, document_id: str, request: api.IngestRequest) -> open_request.Former:
+    async def _former(self, document_id: str, request: api.IngestRequest) -> open_request.PreviousRequest:
         found = await self._stores.intents.find(document_id)
         unfinished = found is not None and found[0].state is request_record.State.OPEN
         same = document.reading(*found) if found is not None and unfinished and repeat.continues(found, request) else ""
-        return open_request.Former(await self._documents.waiting(document_id), unfinished, same)
+        return open_request.PreviousRequest(await self._documents.waiting(document_id), unfinished, same)
 
     async def _restore(self, owner: scope.Scope, former: tuple[job.Job, str], turn: document_locks.Turn) -> None:
         """Put back the job of the version that stays: what is shown of it has not been extracted yet."""
@@ -462,7 +468,7 @@ class Pipeline:
     async def _settled(
         self,
         request: api.IngestRequest,
-        former: open_request.Former,
+        former: open_request.PreviousRequest,
         turn: document_locks.Turn,
         put: job.Job | None = None,
     ) -> AsyncIterator[None]:
@@ -474,7 +480,7 @@ class Pipeline:
         try:
             yield
         except root.Permanent as error:
-            if put is not None and (former.job is None or former.job[0].action is job.Action.REWEAVE):
+            if put is not None and (former.job is None or former.job[0].action is job.Action.REBUILD_GRAPH):
                 await self._documents.queue().drop(document_id, fence=turn.fence)
             if former.job is not None:
                 await self._restore(request.scope, former.job, turn)
@@ -494,7 +500,7 @@ class Pipeline:
 
     async def _store(
         self,
-        begun: open_request.Begun,
+        begun: open_request.OpenRequest,
         judged: hints.Judgement | errors.Unusable,
         extracted: extractor.ExtractionResult,
         qualified: state.QualifierPipelineState,

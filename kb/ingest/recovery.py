@@ -27,7 +27,7 @@ class Recovery:
 
     def __init__(
         self,
-        intents: request_record.Intents,
+        intents: request_record.IngestRequestRecords,
         pipe: pipeline.Pipeline,
         writers: lanes.Lanes,
         meters: metrics.Metrics,
@@ -45,7 +45,7 @@ class Recovery:
     async def sweep(self, *, before: datetime) -> int:
         """Try every document left open since `before` once; returns how many were finished."""
         finished = 0
-        after: request_record.Intent | None = None
+        after: request_record.IngestRequestRecord | None = None
         while page := await self._intents.unfinished(before=before, after=after):
             for record in page:
                 finished += await self._finish(record)
@@ -55,7 +55,7 @@ class Recovery:
         self._meters.failed.set(counted.get(request_record.State.FAILED, 0))
         return finished
 
-    async def _finish(self, record: request_record.Intent) -> bool:
+    async def _finish(self, record: request_record.IngestRequestRecord) -> bool:
         if await self._pipeline.in_work(record.document_id) or await self._pipeline.queued(record.document_id):
             return False
         try:

@@ -15,7 +15,7 @@ from kb.extract import caller_facts, chunk, document_node, draft, sentence
 from kb.vectors import model
 
 
-def remake(
+def rebuild_draft(
     owner: scope.Scope, document_id: str, stored: Sequence[model.Chunk], given_text: str
 ) -> tuple[api.IngestRequest, draft.Draft]:
     """The request, as far as weaving reads it, and the draft of the document whose chunks (at least one) are given.

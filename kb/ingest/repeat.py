@@ -44,7 +44,9 @@ def stamp(request: api.IngestRequest, rules: str) -> str:
 
 
 async def find(
-    documents: document.Documents, request: api.IngestRequest, found: tuple[request_record.Intent, str | None] | None
+    documents: document.Documents,
+    request: api.IngestRequest,
+    found: tuple[request_record.IngestRequestRecord, str | None] | None,
 ) -> api.Repeat | None:
     """The task that the same document came with before, or for which models read it. Raises `kb.errors.Away`."""
     came = request.task
@@ -65,12 +67,14 @@ async def find(
     return api.Repeat(task_uid=kept.uid, task=kept.name)
 
 
-def continues(found: tuple[request_record.Intent, str | None] | None, request: api.IngestRequest) -> bool:
+def continues(found: tuple[request_record.IngestRequestRecord, str | None] | None, request: api.IngestRequest) -> bool:
     """Whether the request that is open is the same document, whichever task it came with."""
     return found is not None and (found[1] == source.record(request) or _opened_for(found, request) is not None)
 
 
-def _opened_for(found: tuple[request_record.Intent, str | None], request: api.IngestRequest) -> api.TaskOrigin | None:
+def _opened_for(
+    found: tuple[request_record.IngestRequestRecord, str | None], request: api.IngestRequest
+) -> api.TaskOrigin | None:
     """The task of the open request, where that is the same document with a fingerprint."""
     known, text = found
     if (
@@ -116,7 +120,7 @@ def _digest(request: api.IngestRequest, rules: str) -> str:
     return identity.digest(json.dumps([own, request.task.fingerprint, whole, sorted(request.team), rules]))
 
 
-def _read(text: str, known: request_record.Intent) -> api.IngestRequest | None:
+def _read(text: str, known: request_record.IngestRequestRecord) -> api.IngestRequest | None:
     try:
         return source.recorded(text, known.owner)
     except errors.Invalid:

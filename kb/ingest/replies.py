@@ -41,7 +41,7 @@ class Replies:
 
     def left_out(
         self,
-        begun: open_request.Begun,
+        begun: open_request.OpenRequest,
         judged: hints.Judgement | errors.Unusable,
         qualified: state.QualifierPipelineState,
     ) -> api.IngestReply:
@@ -69,7 +69,7 @@ class Replies:
         request: api.IngestRequest,
         qualified: phases.Qualified[extractor.ExtractionResult],
         superseded: api.Superseded,
-        met: enforce.Met,
+        met: enforce.RuleMatches,
         *,
         replaced: bool,
     ) -> api.IngestReply:
@@ -96,7 +96,7 @@ class Replies:
 
     async def stored(
         self,
-        begun: open_request.Begun,
+        begun: open_request.OpenRequest,
         built: build.Built,
         judged: hints.Judgement | errors.Unusable,
         extracted: extractor.ExtractionResult,
@@ -133,14 +133,14 @@ class Replies:
             duplicate=begun.like.reply() if begun.like else None,
         )
 
-    def _verdict(self, judged: hints.Judgement | root.JervisError, failed: str, met: enforce.Met) -> _Verdict:
+    def _verdict(self, judged: hints.Judgement | root.JervisError, failed: str, met: enforce.RuleMatches) -> _Verdict:
         """What a reply says of a document; `failed` begins the sentence for when models gave nothing."""
         now = self._clock()
         if isinstance(judged, root.JervisError):
             summary, noticed = "", hints.unknown(f"{failed}: {judged.message}")
         else:
             summary, noticed = judged.summary, hints.settle(judged, now)
-        decided, rules = met.settle(noticed)
+        decided, rules = met.apply_rules(noticed)
         if decided.route is not None:
             self._meters.ruled.labels(decided.route).inc()
         return _Verdict(summary, decided, hints.direct(judged, decided, now), rules)

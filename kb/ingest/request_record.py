@@ -29,7 +29,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Intent:
+class IngestRequestRecord:
     """One document's record. `known`: the document had been finished before this request, which thus replaces it.
 
     `owner` is where the document belongs, also when its project has moved to another group since it was requested.
@@ -72,7 +72,7 @@ def dated(observed_at: datetime | None, now: datetime) -> int | None:
     return None if observed_at is None else selection.millis(min(observed_at, now))
 
 
-class Intents(Protocol):
+class IngestRequestRecords(Protocol):
     """Keeps one record per document. Raises `kb.errors.Away` when the disk, or the server, does not answer.
 
     `fence` is that of the turn in which the caller works on the document (`kb.ingest.document_locks`). Where several
@@ -90,7 +90,7 @@ class Intents(Protocol):
         *,
         dated_ms: int | None = None,
         fence: int = 0,
-    ) -> Intent:
+    ) -> IngestRequestRecord:
         """Record that `request` (JSON) is being worked on, replacing an older request for the same document.
 
         The same request that is open already keeps its `dated_ms`, if it has one.
@@ -117,7 +117,7 @@ class Intents(Protocol):
         """
         ...
 
-    async def find(self, document_id: str) -> tuple[Intent, str | None] | None:
+    async def find(self, document_id: str) -> tuple[IngestRequestRecord, str | None] | None:
         """The document's record with its request, if that is kept."""
         ...
 
@@ -129,7 +129,9 @@ class Intents(Protocol):
         """The document was deleted."""
         ...
 
-    async def unfinished(self, *, before: datetime, after: Intent | None = None, limit: int = 100) -> list[Intent]:
+    async def unfinished(
+        self, *, before: datetime, after: IngestRequestRecord | None = None, limit: int = 100
+    ) -> list[IngestRequestRecord]:
         """Open records not touched since `before`, oldest first; those that follow `after`."""
         ...
 
@@ -137,21 +139,21 @@ class Intents(Protocol):
         """Whether a request that is kept contains `text`."""
         ...
 
-    async def failed(self, viewer: scope.Scope, *, limit: int) -> list[Intent]:
+    async def failed(self, viewer: scope.Scope, *, limit: int) -> list[IngestRequestRecord]:
         """Failed records that the viewer may see, the latest first."""
         ...
 
-    async def pending(self, viewer: scope.Scope, *, limit: int) -> list[Intent]:
+    async def pending(self, viewer: scope.Scope, *, limit: int) -> list[IngestRequestRecord]:
         """Open records that the viewer may see, the latest first."""
         ...
 
     async def listed(
         self, viewer: scope.Scope, *, beginning: str = "", after: str = "", limit: int = 100
-    ) -> list[Intent]:
+    ) -> list[IngestRequestRecord]:
         """Open and failed records that the viewer may see, whose source URN begins so, in order of document ids."""
         ...
 
-    async def among(self, document_ids: Collection[str]) -> dict[str, Intent]:
+    async def among(self, document_ids: Collection[str]) -> dict[str, IngestRequestRecord]:
         """The open and failed records of the given documents."""
         ...
 

@@ -141,7 +141,9 @@ async def find(
     return Found(request, text, known, tuple(listed[:_MOST]), mails, told)
 
 
-def _belongs(chunk: model.Chunk, known: thread.Thread, own: document_node.Anchor, request: api.IngestRequest) -> bool:
+def _belongs(
+    chunk: model.Chunk, known: thread.Thread, own: document_node.DocumentNode, request: api.IngestRequest
+) -> bool:
     """Not what only names the issue or the mail, and nothing that was observed later."""
     before, now = selection.moment(chunk.observed_at), request.observed_at
     if before is not None and now is not None and before > selection.millis(now):

@@ -127,9 +127,9 @@ class Reader:
     async def _routed(self, request: api.LinkRequest, text: str, reply: api.IngestReply) -> api.IngestReply:
         """The reply with the last word of the rules about a link's task with this text. Raises what they raise."""
         sent = request.document().model_copy(update={"source_urn": reply.source_urn})
-        matches = await asyncio.to_thread(enforce.meeting, await self._rules.in_force(request.scope), sent, text)
+        matches = await asyncio.to_thread(enforce.match_rules, await self._rules.in_force(request.scope), sent, text)
         # No model judges the page and none is steered: lines about that decide nothing here.
-        decided, rules = replace(matches, untold=(), steer=overrides.NONE).settle(reply.hints)
+        decided, rules = replace(matches, rules_too_long=(), overrides=overrides.NONE).apply_rules(reply.hints)
         if decided.route is not None:
             self._meters.ruled.labels(decided.route).inc()
         return reply.model_copy(update={"hints": decided, "rules": [*reply.rules, *rules]})

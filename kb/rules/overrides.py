@@ -18,7 +18,7 @@ _Line = tuple[api.Rule, extraction.Steer]
 
 
 @dataclass(frozen=True, slots=True)
-class Steering:
+class Overrides:
     """`read_as`, `language`: None where no rule says it. `lines` are those that count."""
 
     read_as: api.ContentType | None = None
@@ -27,14 +27,14 @@ class Steering:
     lines: tuple[_Line, ...] = ()
 
 
-NONE = Steering()
+NONE = Overrides()
 
 
-def of(lines: Sequence[_Line]) -> Steering:
+def chosen(lines: Sequence[_Line]) -> Overrides:
     """From the lines that a document meets, those of the narrowest rule last."""
     last = {line.verb: (rule, line) for rule, line in lines}
     type_, language = last.get(extraction.READ_AS), last.get(extraction.LANGUAGE)
-    return Steering(
+    return Overrides(
         read_as=_TYPES[type_[1].choice.casefold()] if type_ else None,
         language=language[1].choice if language else None,
         looks=extraction.NO_IMAGES not in last,
@@ -70,6 +70,6 @@ def permits_looks(rules: Iterable[api.Rule], where: scope.Scope, *shown: routing
     return True
 
 
-def met(rule: api.Rule, facts: routing.Facts, lines: Iterable[extraction.Steer]) -> list[_Line]:
+def matching(rule: api.Rule, facts: routing.Facts, lines: Iterable[extraction.Steer]) -> list[_Line]:
     """Those of the rule's lines whose conditions hold."""
     return [(rule, line) for line in lines if facts.meet(line.when)]

@@ -222,7 +222,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         works.append(kept_on("turns", kept.claims.run))
         carrier = carry.Carrier(config.data_dir, ground.database, book, book, queue, clock)
         works.append(kept_on("carry", carrier.run))
-        forgotten = purge.Tidy(kept.claims, kept.places, ground.graph, known, clock)
+        forgotten = purge.Purge(kept.claims, kept.places, ground.graph, known, clock)
         duties.append(lambda turn: kept_on("tidy", lambda: forgotten.run(interval=_TIDY)))
     works.append(kept_on("duty", leader_jobs.Duty(kept.turns, duties, meters).run))
     for work in works:

@@ -382,8 +382,10 @@ def _looking(
 ) -> list[tree.Tool]:
     """The agent's tools for pages."""
 
-    def asking_model(model: str) -> decision_model.Voice:
-        return decision_model.Voice(router, model, asyncio.sleep, num_ctx=config.window(model), setting="models.vision")
+    def asking_model(model: str) -> decision_model.DecisionModel:
+        return decision_model.DecisionModel(
+            router, model, asyncio.sleep, num_ctx=config.window(model), setting="models.vision"
+        )
 
     choices = [vision.Choice(one.images, one.bytes, asking_model(one.model)) for one in config.vision_models]
     usual = asking_model(config.vision_model)
@@ -411,7 +413,7 @@ def _agent(
     shut: closed.Closed,
     meters: metrics.Metrics,
 ) -> running.Questions:
-    model = decision_model.Voice(
+    model = decision_model.DecisionModel(
         router, config.decision_model, asyncio.sleep, num_ctx=config.window(config.decision_model)
     )
     tools: list[tree.Tool] = [

@@ -16,7 +16,7 @@ from kb.ingest import mongo_locks, observers
 log = structlog.get_logger(__name__)
 
 
-class Tidy:
+class Purge:
     """Call `step` once, or `run` for ever. `clock` gives the current time in UTC."""
 
     def __init__(

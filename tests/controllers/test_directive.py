@@ -285,8 +285,8 @@ def test_the_route_of_a_rule_is_where_the_task_goes_from_the_model_s_answer_on(
     route: str, action: str, actionable: bool
 ) -> None:
     answer = judged(action, actionable=actionable)
-    matches = enforce.meeting([test_enforce.rule(f"enforce: route {route} when kind email")], world.request(), "")
-    decided, rules = matches.settle(readings.settle(answer, NOW))
+    matches = enforce.match_rules([test_enforce.rule(f"enforce: route {route} when kind email")], world.request(), "")
+    decided, rules = matches.apply_rules(readings.settle(answer, NOW))
     directed = readings.direct(answer, decided, NOW)
     nothing: dict[str, Any] = {"chunk_ids": [], "node_keys": [], "edge_count": 0, "replaced": False}
     reply = api.IngestReply(

@@ -26,7 +26,7 @@ class Eyes:
     models: vision.Models
     content: content.Store
     limit: int
-    room: image_slots.Room = field(default_factory=image_slots.Room)
+    room: image_slots.ImageSlots = field(default_factory=image_slots.ImageSlots)
 
     async def load(self, owner: scope.Scope, file: api.File) -> tuple[bytes, str]:
         """An image and its media type. Raises `kb.errors.Invalid`, `TooLarge`, `NotFound`, or what is operational."""
@@ -44,7 +44,7 @@ class Eyes:
         self, work: run_context.Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
     ) -> state.QualifierPipelineState | None:
         """Stage 1: what each image shows. An image that cannot be looked at is a problem; the others are looked at."""
-        if not work.request.files or not work.steer.looks:
+        if not work.request.files or not work.overrides.looks:
             return None
         sizes = [one.content_ref.bytes for one in work.request.files]
         slots = asyncio.Semaphore(_LOOKS)

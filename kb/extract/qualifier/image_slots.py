@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 MOST_BYTES = 32 << 20
 
 
-class Room:
+class ImageSlots:
     """`most` bytes at once; who asks first has them first. What is larger is held alone."""
 
     def __init__(self, most: int = MOST_BYTES) -> None:

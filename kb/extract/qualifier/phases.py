@@ -110,16 +110,16 @@ class Qualifier:
         made: draft.Draft,
         urgency: priority.Priority,
         read: Callable[[draft.Draft, answers.Spent], Awaitable[_E]],
-        told: Sequence[str] = (),
-        steer: overrides.Steering = overrides.NONE,
+        prompt_rules: Sequence[str] = (),
+        overrides: overrides.Overrides = overrides.NONE,
         earlier: str = "",
     ) -> Qualified[_E]:
-        """Qualify a document; `read` says what its chunks say, `told` are rules for the judging model, `steer` rules
-        that hold whatever it says, `earlier` is what was said before in the document's thread.
+        """Qualify a document; `read` says what its chunks say, `prompt_rules` are for the judging model, `overrides`
+        hold whatever it says, `earlier` is what was said before in the document's thread.
 
         Raises no `JervisError`: they are in the result.
         """
-        work = run_context.Run(request, text, made, urgency, read, self._monotonic, told, steer, earlier)
+        work = run_context.Run(request, text, made, urgency, read, self._monotonic, prompt_rules, overrides, earlier)
         begun = state.QualifierPipelineState.initial(request, text)
         try:
             ended = await self._flow.go(begun, work)
@@ -192,7 +192,7 @@ class Qualifier:
         spent: answers.Spent,
         problems: list[str],
     ) -> _Shape | None:
-        rules = [*work.told, *summary_language.rule(work.steer.language)]
+        rules = [*work.prompt_rules, *summary_language.rule(work.overrides.language)]
 
         async def ask(rules: Sequence[str]) -> _Shape:
             answer = await self._answers.ask(
@@ -207,18 +207,18 @@ class Qualifier:
 
         try:
             answer = await ask(rules)
-            if summary_language.fits(answer.summary, work.steer.language):
+            if summary_language.fits(answer.summary, work.overrides.language):
                 return answer
             # Once more, with what was wrong; kept answers are found by the question.
             with contextlib.suppress(errors.Unusable):
-                answer = await ask([*rules, summary_language.wrong(work.steer.language)])
+                answer = await ask([*rules, summary_language.wrong(work.overrides.language)])
         except errors.Unusable as error:
             work.unjudged = error
             problems.append(error.message)
             return None
-        if summary_language.fits(answer.summary, work.steer.language):
+        if summary_language.fits(answer.summary, work.overrides.language):
             return answer
-        problems.append(f"The summary is left out: it is not in {work.steer.language}, as a hard rule asks.")
+        problems.append(f"The summary is left out: it is not in {work.overrides.language}, as a hard rule asks.")
         return answer.model_copy(update={"summary": work.request.title})
 
     async def _by_calls(
@@ -231,17 +231,17 @@ class Qualifier:
     ) -> hints.Judgement | None:
         """The judgement by calls of tools, where they are used and decide. Their prompt has no place for a thread, and
         nothing checks the language of a summary: there the structured answer is asked for."""
-        if self._calling is None or work.earlier or work.steer.language:
+        if self._calling is None or work.earlier or work.overrides.language:
             return None
         today, num_ctx = self._clock().astimezone(UTC).date(), self._answers.num_ctx
         asked = calling.question(work.request, work.text, now.seen, issue_key, today=today, num_ctx=num_ctx)
-        question = prompt.under(asked, work.told)
+        question = prompt.under(asked, work.prompt_rules)
         return await self._calling.judge(question, issue_key, work.made, work.request, work.urgency, spent, problems)
 
     async def _detect(
         self, work: run_context.Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
     ) -> state.QualifierPipelineState | None:
-        known = work.steer.read_as or base_node.KINDS.get(work.request.kind.casefold())
+        known = work.overrides.read_as or base_node.KINDS.get(work.request.kind.casefold())
         if known is not _Type.LOG and (known is not None or not typed.looks_like_log(work.text)):
             work.start_chunks()
         if known is not None:

@@ -38,8 +38,8 @@ class Run:
     urgency: priority.Priority
     read: Callable[[draft.Draft, answers.Spent], Awaitable[Extracted]]
     monotonic: Callable[[], float]
-    told: Sequence[str] = ()
-    steer: overrides.Steering = overrides.NONE
+    prompt_rules: Sequence[str] = ()
+    overrides: overrides.Overrides = overrides.NONE
     earlier: str = ""
     stopped: root.JervisError | None = None
     unjudged: errors.Unusable | None = None
@@ -74,6 +74,6 @@ class Run:
             self.chunk_seconds = self.monotonic() - since
 
     @property
-    def derived(self) -> document_node.Anchor:
+    def derived(self) -> document_node.DocumentNode:
         """What the sourceUrn calls the document."""
         return document_node.derive(self.request.source_urn, self.request.kind, self.request.scope)

@@ -32,7 +32,7 @@ class Seen:
     text: str
     observed_at: datetime | None
 
-    def anchor(self, where: scope.Scope) -> document_node.Anchor:
+    def anchor(self, where: scope.Scope) -> document_node.DocumentNode:
         """The node of its document."""
         return document_node.derive(self.source_urn, self.kind, where)
 
@@ -165,7 +165,7 @@ def _exact(key: str) -> str:
     return caller_facts.DOCUMENT + key if "::" in key else key
 
 
-def _key(text: str, field: str, own: document_node.Anchor, where: scope.Scope) -> str:
+def _key(text: str, field: str, own: document_node.DocumentNode, where: scope.Scope) -> str:
     exact = text.removeprefix(caller_facts.DOCUMENT)
     if exact == own.key or (exact != text and "::" in exact):
         return exact
@@ -182,7 +182,7 @@ def _type(text: str, field: str) -> str:
     return found
 
 
-def _named(text: str, field: str, own: document_node.Anchor, where: scope.Scope, content: str) -> str:
+def _named(text: str, field: str, own: document_node.DocumentNode, where: scope.Scope, content: str) -> str:
     found = _key(text, field, own, where)
     if found != own.key and not extraction.naming(sentence.split(content), _name(found)):
         raise errors.Invalid(

@@ -101,7 +101,7 @@ class Storing(_Tools):
         way: intake.Intake,
         graph_store: graph.Store,
         vector_store: vectors.Store,
-        intents: request_record.Intents,
+        intents: request_record.IngestRequestRecords,
         rules: enforce.Port,
         meters: metrics.Metrics,
     ) -> None:

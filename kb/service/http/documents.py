@@ -18,7 +18,9 @@ from kb.service.http import answering, body, openapi
 class Documents:
     """The route of a process that writes: others do not know what is unfinished."""
 
-    def __init__(self, graph_store: graph.Store, intents: request_record.Intents, queue: job.Queue) -> None:
+    def __init__(
+        self, graph_store: graph.Store, intents: request_record.IngestRequestRecords, queue: job.Queue
+    ) -> None:
         self._graph = graph_store
         self._intents = intents
         self._queue = queue
@@ -57,7 +59,7 @@ class Documents:
 def _document(
     document_id: str,
     shown: model.Listed | None,
-    record: request_record.Intent | None,
+    record: request_record.IngestRequestRecord | None,
     waits: job.Job | None,
     replaced: Sequence[model.Document],
 ) -> api.Document:

@@ -143,7 +143,7 @@ class Exploring:
             )
         as_of, history = answering.moment(request, "asOf"), answering.flag(request, "history")
         meant = await self._meant(viewer, [end for end in (source, target) if end])
-        found: list[model.Said] = []
+        found: list[model.Statement] = []
         for one, other in itertools.product(meant.get(source, [None]), meant.get(target, [None])):
             found += await self._graph.relationships(
                 viewer,

@@ -21,7 +21,11 @@ class Queueing:
     """The routes of a process that has a queue."""
 
     def __init__(
-        self, way: intake.Intake, queue: job.Queue, workers: worker.Workers, intents: request_record.Intents
+        self,
+        way: intake.Intake,
+        queue: job.Queue,
+        workers: worker.Workers,
+        intents: request_record.IngestRequestRecords,
     ) -> None:
         self._intake = way
         self._queue = queue
@@ -116,7 +120,7 @@ class Queueing:
         return answering.json(_job(moved, len(jobs), running) if at is None else _job(jobs[at], at + 1, running))
 
 
-def _failure(one: request_record.Intent) -> api.Failure:
+def _failure(one: request_record.IngestRequestRecord) -> api.Failure:
     return api.Failure(
         id=one.document_id,
         scope=one.owner,

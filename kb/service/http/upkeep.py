@@ -17,7 +17,9 @@ _FINDINGS = 200
 class Consistency:
     """The look, and when the background looked."""
 
-    def __init__(self, checker: check.Checker, intents: request_record.Intents, noted: changes.Changes) -> None:
+    def __init__(
+        self, checker: check.Checker, intents: request_record.IngestRequestRecords, noted: changes.Changes
+    ) -> None:
         self._checker = checker
         self._intents = intents
         self._changes = noted

@@ -68,8 +68,8 @@ async def no_pause(seconds: float) -> None:
     """Time does not pass in a test."""
 
 
-def voiced(router: router_client.Client) -> decision_model.Voice:
-    return decision_model.Voice(router, MODEL, no_pause)
+def voiced(router: router_client.Client) -> decision_model.DecisionModel:
+    return decision_model.DecisionModel(router, MODEL, no_pause)
 
 
 def tools(made: world.ObservedState, router: router_client.Client, **limits: int) -> list[tree.Tool]:

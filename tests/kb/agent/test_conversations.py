@@ -30,7 +30,7 @@ class Talk:
     def standing(self) -> list[Turn]:
         asked = turn_sources.of(self.turns, self.turns)
         return turn_sources.standing(
-            self.turns, turn_sources.Grounds(asked.chunks - self.gone, asked.pages - self.gone)
+            self.turns, turn_sources.TurnSources(asked.chunks - self.gone, asked.pages - self.gone)
         )
 
     def say(self, *chunks: str, pages: tuple[str, ...] = ()) -> Turn:
@@ -94,7 +94,7 @@ def test_a_turn_that_names_one_that_is_not_known_does_not_stand() -> None:
         Turn("q", "a", rests_on=("0",), id="2"),
         Turn("q", "a", rests_on=("2",), id="3"),
     ]
-    nothing = turn_sources.Grounds(frozenset(), frozenset())
+    nothing = turn_sources.TurnSources(frozenset(), frozenset())
     assert [one.id for one in turn_sources.standing(turns, nothing)] == ["1"]
     # In whatever order they come, and if they should name each other.
     assert [one.id for one in turn_sources.standing(turns[::-1], nothing)] == ["1"]

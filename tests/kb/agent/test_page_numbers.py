@@ -289,7 +289,7 @@ async def test_pages_stay_with_the_chunks_when_models_have_read_them(place: plac
     assert not any("jervisPages" in one for one in before.labels())
     assert await place.kb.workers.step()
     # Without its request, from what is stored.
-    what = (scopes.SHOP, URN, "file", job.Action.REWEAVE, Priority.P3, "")
+    what = (scopes.SHOP, URN, "file", job.Action.REBUILD_GRAPH, Priority.P3, "")
     await place.kb.queue.put(reply.id, *what)
     assert await place.kb.workers.step()
     after = (await place.kb.vectors.chunks(scopes.SHOP, [chunk_id]))[chunk_id]

@@ -68,12 +68,12 @@ class Desk:
         self.find = page_tools.ColQwenSearchTool(place.search)
         self.look = self.looking(lambda sizes: self.vision())
 
-    def looking(self, model: Callable[[Any], decision_model.Voice]) -> page_tools.VisualInterpretationTool:
+    def looking(self, model: Callable[[Any], decision_model.DecisionModel]) -> page_tools.VisualInterpretationTool:
         text = partial(vectors.text, self.place.kb.vectors)
         return page_tools.VisualInterpretationTool(self.place.search, model, self.rules, text)
 
-    def vision(self, model: str = VISION) -> decision_model.Voice:
-        return decision_model.Voice(self._router, model, rig.no_pause, setting="models.vision")
+    def vision(self, model: str = VISION) -> decision_model.DecisionModel:
+        return decision_model.DecisionModel(self._router, model, rig.no_pause, setting="models.vision")
 
     def tools(self) -> list[tree.Tool]:
         return [self.find, self.look, answering.TextResponseTool(rig.voiced(self._router))]

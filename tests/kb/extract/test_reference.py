@@ -134,7 +134,7 @@ def test_only_an_issue_is_one(name: str) -> None:
 )
 def test_shapes(urn: str, kind: str, key: str, type_: str) -> None:
     made = document_node.derive(urn, kind, scopes.SHOP)
-    assert made == document_node.Anchor(key, type_)
+    assert made == document_node.DocumentNode(key, type_)
     assert reference.kind_of(made.key) == made.type
 
 

@@ -14,11 +14,11 @@ from tests.kb import clock as clocks
 from tests.kb import scopes
 
 
-class Ledger(request_record.Intents, answers.Shelf, changes.Changes, Protocol):
+class Ledger(request_record.IngestRequestRecords, answers.Shelf, changes.Changes, Protocol):
     """The three ports: a ledger keeps intents, answers and changes."""
 
 
-async def record(ledger: request_record.Intents, document_id: str) -> request_record.Intent:
+async def record(ledger: request_record.IngestRequestRecords, document_id: str) -> request_record.IngestRequestRecord:
     """What the ledger has of a document that it knows."""
     found = await ledger.find(document_id)
     assert found is not None
@@ -26,7 +26,7 @@ async def record(ledger: request_record.Intents, document_id: str) -> request_re
 
 
 class LedgerContract:
-    """The meaning of `kb.ingest.request_record.Intents`, `kb.extract.answers.Shelf` and `kb.ingest.changes.Changes`."""
+    """The meaning of `IngestRequestRecords`, `kb.extract.answers.Shelf` and `kb.ingest.changes.Changes`."""
 
     async def test_a_document_is_known_once_it_was_finished(self, ledger: Ledger, clock: clocks.Clock) -> None:
         first = await ledger.open("d", scopes.SHOP, "u:1", "{}", clock())
@@ -241,7 +241,7 @@ class LedgerContract:
             await ledger.open(f"d{number}", scopes.SHOP, f"u:{number}", "{}", clock())
             clock.advance(seconds=number % 2)
         seen: list[str] = []
-        after: request_record.Intent | None = None
+        after: request_record.IngestRequestRecord | None = None
         while page := await ledger.unfinished(before=clock() + timedelta(seconds=1), after=after, limit=2):
             seen += [one.document_id for one in page]
             after = page[-1]

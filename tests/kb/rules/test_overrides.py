@@ -205,7 +205,7 @@ NEVER = "never-look-at-images"
 @given(scopes.ANY, scopes.ANY, st.sampled_from([NEVER, "read-as Log", "summarize-in German"]))
 def test_a_rule_acts_in_its_scope_only(owner: scope.Scope, where: scope.Scope, effect: str) -> None:
     rules = [test_enforce.rule(f"enforce: {effect} when kind *", owner)]
-    found = enforce.meeting(rules, world.request(owner=where), world.MAIL).steer
+    found = enforce.match_rules(rules, world.request(owner=where), world.MAIL).overrides
     holds = visibility.governs(owner, where)
     assert (found != steered.NONE) is holds
     assert (found.looks, found.read_as, found.language) == (
@@ -226,9 +226,9 @@ def test_the_narrowest_rule_says_the_type_in_any_order() -> None:
     wide = test_enforce.rule("enforce: read-as Log when kind email", scopes.ACME, "a")
     narrow = test_enforce.rule("enforce: read-as Jira when kind email", scopes.SHOP, "a")
     for rules in ([wide, narrow], [narrow, wide]):
-        met = enforce.meeting(rules, world.request(), world.MAIL)
-        assert met.steer.read_as is api.ContentType.JIRA
-        assert [rule.scope for rule, _ in met.steer.lines] == [scopes.SHOP]
+        met = enforce.match_rules(rules, world.request(), world.MAIL)
+        assert met.overrides.read_as is api.ContentType.JIRA
+        assert [rule.scope for rule, _ in met.overrides.lines] == [scopes.SHOP]
 
 
 @pytest.mark.parametrize(

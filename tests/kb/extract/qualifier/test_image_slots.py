@@ -23,7 +23,7 @@ from tests.kb.extract.qualifier.test_vision import LETTERS, TICKET, attached
 
 @pytest.mark.parametrize("sizes", [[3, 3, 3, 3], [10, 1, 99, 4], [99, 99], [1] * 30])
 async def test_no_more_is_held_than_there_is_room_for_and_all_have_it_in_turn(sizes: Sequence[int]) -> None:
-    shared, held, most, order = image_slots.Room(10), list[int](), 0, list[int]()
+    shared, held, most, order = image_slots.ImageSlots(10), list[int](), 0, list[int]()
 
     async def hold(number: int, size: int) -> None:
         nonlocal most
@@ -40,7 +40,7 @@ async def test_no_more_is_held_than_there_is_room_for_and_all_have_it_in_turn(si
 
 
 async def test_one_that_gives_up_waiting_leaves_the_room_to_the_others() -> None:
-    shared = image_slots.Room(10)
+    shared = image_slots.ImageSlots(10)
     async with shared.of(10):
         first = asyncio.create_task(shared.of(5).__aenter__())
         await asyncio.sleep(0)
@@ -59,7 +59,7 @@ async def test_documents_that_are_qualified_at_once_wait_for_the_room_of_their_i
 ) -> None:
     files = await attached(kb, TICKET, LETTERS)
     small = max(one.content_ref.bytes for one in files)
-    eyes = image_reading.Eyes(vision.Models(kb.answers), kb.content, 1 << 20, image_slots.Room(2 * small))
+    eyes = image_reading.Eyes(vision.Models(kb.answers), kb.content, 1 << 20, image_slots.ImageSlots(2 * small))
     qualifier = phases.Qualifier(kb.answers, meters, kb.clock, eyes)
 
     async def read(made: draft.Draft, spent: answers.Spent) -> extractor.ExtractionResult:

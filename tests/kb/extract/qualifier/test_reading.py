@@ -111,14 +111,14 @@ def test_the_base_node_is_what_the_source_says_and_the_correlation_id_only_where
     assert _key("wiki", "task::0b1e", "A page.", correlationId="c1") == "confluence::c1"
 
 
-def _node(text: str, node: document_node.Anchor, **more: Any) -> Base:
+def _node(text: str, node: document_node.DocumentNode, **more: Any) -> Base:
     found = base_node.parsed(world.request(text, **more), text, node)
     assert found is not None
     return found
 
 
 def test_typed_facts_are_relationships_of_the_base_node() -> None:
-    found = _node(json.dumps(ISSUE), document_node.Anchor("jira::JERV-9", "x"), kind="issue", urn="jira::JERV-9")
+    found = _node(json.dumps(ISSUE), document_node.DocumentNode("jira::JERV-9", "x"), kind="issue", urn="jira::JERV-9")
     assert [(one.relation, one.key, one.type) for one in found.facts] == [
         ("assigned_to", "person:petr svoboda", "person"),
         ("in_epic", "jira::JERV-1", "jira_issue"),
@@ -128,13 +128,13 @@ def test_typed_facts_are_relationships_of_the_base_node() -> None:
 
 def test_what_the_text_says_of_a_document_is_in_its_node() -> None:
     text = "Key: JERV-9\nEpic: JERV-9\nSprint: Sprint 7"
-    issue = _node(text, document_node.Anchor("jira::JERV-9", "jira_issue"), kind="issue", urn="jira::JERV-9")
+    issue = _node(text, document_node.DocumentNode("jira::JERV-9", "jira_issue"), kind="issue", urn="jira::JERV-9")
     assert [one.relation for one in issue.facts] == ["in_sprint"]
     for files in ([], ["a.pdf"]):
-        mail_node = _node(HEADERS, document_node.Anchor("email::m1", "email"), attachments=files)
+        mail_node = _node(HEADERS, document_node.DocumentNode("email::m1", "email"), attachments=files)
         assert mail_node.properties["hasAttachments"] is bool(files)
         assert mail_node.properties["subject"] == "Přístup to the build"
-    page = _node("Author: Jana Novak\n\nText.", document_node.Anchor("a", "b"), kind="wiki")
+    page = _node("Author: Jana Novak\n\nText.", document_node.DocumentNode("a", "b"), kind="wiki")
     assert page.properties["authorName"] == "Jana Novak"
 
 
