@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from aiohttp import web
 
-from kb import api
+from kb import api, routes
 from kb.graph import model
 from kb.graph import store as graph
 from kb.ingest import request_record
@@ -27,7 +27,7 @@ class Documents:
 
     def routes(self) -> list[openapi.Served]:
         """The route with its handler."""
-        return [(LIST, self.list)]
+        return [(routes.DOCUMENTS_LIST, self.list)]
 
     async def list(self, request: web.Request) -> web.Response:
         """GET /api/v1/documents"""
@@ -102,13 +102,3 @@ def _document(
 
 def _moment(millis: int | None) -> datetime | None:
     return None if millis is None else datetime.fromtimestamp(millis / 1000, UTC)
-
-
-LIST = openapi.Route(
-    "GET",
-    "/api/v1/documents",
-    "The documents that a scope sees, each with its state and versions; `source` is the beginning of a source URN",
-    reply=api.Documents,
-    query=openapi.SCOPE,
-    optional=("kind", "source", "after", "limit"),
-)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from crds import scope
-from kb import api, errors
+from kb import api, errors, routes
 from kb.extract import entity_types, reference
 from kb.service.http import answering, body, openapi
 
@@ -18,7 +18,7 @@ class EntityTypes:
 
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
-        return [(LIST, self.list), (PUT, self.put)]
+        return [(routes.ENTITY_TYPES_LIST, self.list), (routes.ENTITY_TYPES_PUT, self.put)]
 
     async def list(self, request: web.Request) -> web.Response:
         """GET /api/v1/entity-types?clientId=..."""
@@ -47,19 +47,3 @@ class EntityTypes:
             for owner, version, one in found
         ]
         return answering.json(api.EntityTypes(types=shown))
-
-
-LIST = openapi.Route(
-    "GET",
-    "/api/v1/entity-types",
-    "Entity types that count in a scope beside those that every extraction knows",
-    reply=api.EntityTypes,
-    query=openapi.SCOPE,
-)
-PUT = openapi.Route(
-    "PUT",
-    "/api/v1/entity-types",
-    "Replace the entity types of exactly this scope; documents that are sent from now on are extracted with them",
-    body=api.EntityTypesDraft,
-    reply=api.EntityTypes,
-)

@@ -9,7 +9,7 @@ from aiohttp import web
 from contracts.rules import routing
 from crds import errors as crds_errors
 from crds import scope
-from kb import api, errors, identity
+from kb import api, errors, identity, routes
 from kb.content import store as content
 from kb.crawl import fetch, frontier
 from kb.files import image, reader
@@ -57,7 +57,12 @@ class Uploads:
 
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
-        return [(FILE, self.file), (IMAGE, self.image), (ATTACHMENT, self.attachment), (CRAWL, self.crawl)]
+        return [
+            (routes.UPLOAD_FILE, self.file),
+            (routes.UPLOAD_IMAGE, self.image),
+            (routes.UPLOAD_ATTACHMENT, self.attachment),
+            (routes.CRAWL, self.crawl),
+        ]
 
     async def file(self, request: web.Request) -> web.Response:
         """POST /api/v1/ingest/file?clientId=...&filename=..."""
@@ -294,37 +299,3 @@ def _attached(asked: api.AttachmentDraft, read: reader.Read) -> api.IngestReques
 
 
 _ABOUT = ("filename", "sourceUrn", "kind", "title", "observedAt")
-FILE = openapi.Route(
-    "POST",
-    "/api/v1/ingest/file",
-    "Make a file known: PDF, DOCX, PPTX, XLSX, EML, MSG, HTML, text or an image, as the raw body; "
-    "`metadata.KEY=VALUE` in the query is kept as its metadata, several of one KEY as a list",
-    status=202,
-    reply=api.FileReply,
-    raw_body=True,
-    query=openapi.SCOPE,
-    optional=_ABOUT,
-    prefix=_METADATA,
-)
-IMAGE = openapi.Route(
-    "POST",
-    "/api/v1/ingest/image",
-    "Make an image known by what a vision model sees: PNG, JPEG, GIF or WebP, as the raw body",
-    status=202,
-    reply=api.FileReply,
-    raw_body=True,
-    query=openapi.SCOPE,
-    optional=_ABOUT,
-    prefix=_METADATA,
-)
-ATTACHMENT = openapi.Route(
-    "POST",
-    "/api/v1/ingest/attachment",
-    "Make a stored file known that came with a document",
-    status=202,
-    body=api.AttachmentDraft,
-    reply=api.FileReply,
-)
-CRAWL = openapi.Route(
-    "POST", "/api/v1/crawl", "Make the pages of a site known", status=202, body=api.Crawl, reply=api.CrawlReply
-)

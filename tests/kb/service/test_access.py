@@ -11,14 +11,14 @@ from typing import Any
 
 import httpx
 import pytest
-from aiohttp import test_utils
+from aiohttp import test_utils, web
 from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts import mongo_collections
 from contracts.tokens import token_file
 from crds import scope
-from kb import api, client, errors, identity, metrics, mongo
+from kb import api, client, errors, identity, metrics, mongo, routes
 from kb.erasure import closed
 from kb.service.access import audit, rates
 from kb.service.http import access
@@ -118,6 +118,11 @@ async def test_nor_the_memories_of_a_wider_scope(
         assert (await shop.memory.add_findings("own", found)).structured_data == {"a": 1}
 
 
+def asking(route: routes.Route[Any]) -> web.Request:
+    """A request that came to the route."""
+    return access.inner(test_utils.make_mocked_request(route.method, route.path), route)
+
+
 def test_only_a_token_that_says_so_erases_and_within_its_bounds() -> None:
     gate = access.Gate(None, rates.Rates(0, 1), lambda: 0.0)
     wide = token_file.Grant.model_validate(
@@ -130,24 +135,24 @@ def test_only_a_token_that_says_so_erases_and_within_its_bounds() -> None:
             "scopes": token_file.Grant.model_validate({"name": "s", "sha256": "0" * 64, **own}).scopes,
         }
     )
-    asked = test_utils.make_mocked_request("POST", access.ERASURES)
+    asked = asking(routes.ERASURES_ASK)
     with pytest.raises(errors.Forbidden, match="may not erase") as caught:
         gate.admit(asked, wide, scopes.SHOP)
     assert "erase: true" in (caught.value.remedy or "")
     gate.admit(asked, shop, scopes.make("acme", "shop"))
     with pytest.raises(errors.Forbidden, match="may not write in this scope"):
         gate.admit(asked, shop, scopes.ACME)
-    gate.admit(test_utils.make_mocked_request("GET", access.ERASURES), wide, scopes.SHOP)
+    gate.admit(asking(routes.ERASURES_LIST), wide, scopes.SHOP)
 
 
 def test_a_scope_that_is_erased_can_be_read_and_asked_about_but_not_written() -> None:
     shut = closed.Closed()
     shut.replace([scopes.ACME])
     gate = access.Gate(None, rates.Rates(0, 1), lambda: 0.0, shut)
-    for method, path in (("GET", "/api/v1/rules"), ("POST", "/api/v1/retrieve"), ("POST", access.ERASURES)):
-        gate.admit(test_utils.make_mocked_request(method, path), None, scopes.SHOP)
+    for route in (routes.RULES_LIST, routes.RETRIEVE, routes.ERASURES_ASK):
+        gate.admit(asking(route), None, scopes.SHOP)
     with contextlib.ExitStack() as stack:
-        writes = test_utils.make_mocked_request("PUT", "/api/v1/rules")
+        writes = asking(routes.RULES_PUT)
         writes[access.ENTERED] = stack
         with pytest.raises(errors.Erasing):
             gate.admit(writes, None, scopes.SHOP)
