@@ -58,6 +58,11 @@ class Client:
         self.pages = pages.Pages(self._transport)
         self.analyze = analyze.Analyze(self._transport)
 
+    @property
+    def transport(self) -> transport.Transport:
+        """Calls any route by its row in `kb.routes`."""
+        return self._transport
+
     async def ingest(
         self, request: api.IngestRequest, *, urgency: priority.Priority = priority.Priority.P3
     ) -> api.IngestReply:

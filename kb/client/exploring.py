@@ -29,10 +29,6 @@ class Exploring:
         """Chunks of documents of some kinds, newest first."""
         return await self._way.request(routes.CHUNKS_BY_KIND, body=request, repeatable=True)
 
-    async def chunk(self, viewer: scope.Scope, chunk_id: str) -> api.ChunkReply:
-        """A chunk, and what its sentences say."""
-        return await self._way.request(routes.CHUNKS_SHOW, at=(chunk_id,), params=_query(viewer))
-
     async def nodes(
         self,
         viewer: scope.Scope,
@@ -51,26 +47,6 @@ class Exploring:
     async def traverse(self, request: api.TraverseRequest) -> api.TraverseReply:
         """A walk over relationships."""
         return await self._way.request(routes.GRAPH_TRAVERSE, body=request, repeatable=True)
-
-    async def relationships(
-        self,
-        viewer: scope.Scope,
-        *,
-        source: str = "",
-        edge_type: str = "",
-        target: str = "",
-        as_of: datetime | None = None,
-        history: bool = False,
-    ) -> api.RelationshipsReply:
-        """Relationships of one or two nodes, with their proof: now, at a moment, or of all versions that are kept."""
-        when = {"asOf": as_of.isoformat() if as_of else "", "history": "true" if history else ""}
-        query = _query(viewer, source=source, type=edge_type, target=target, **when)
-        return await self._way.request(routes.GRAPH_RELATIONSHIPS, params=query)
-
-    async def consistency(self, viewer: scope.Scope, *, after: str = "") -> api.ConsistencyReply:
-        """Whether the stores agree about the scope's data."""
-        query = _query(viewer, after=after)
-        return await self._way.request(routes.CONSISTENCY, params=query)
 
 
 def _query(where: scope.Scope, **more: str) -> dict[str, str]:

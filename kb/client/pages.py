@@ -28,15 +28,6 @@ class Pages:
         params = {**viewer.model_dump(by_alias=True), **sides}
         return (await self._way.raw(routes.PAGES_IMAGE, at=(page_id,), params=params)).content
 
-    async def choices(self, viewer: scope.Scope) -> list[api.PageChoice]:
-        """The choices that hold in the scope, the most specific first: it counts alone."""
-        query = viewer.model_dump(by_alias=True)
-        return (await self._way.request(routes.PAGES_LIST, params=query)).choices
-
-    async def choose(self, draft: api.PageChoiceDraft) -> list[api.PageChoice]:
-        """Choose for exactly the scope; what holds there then."""
-        return (await self._way.request(routes.PAGES_PUT, body=draft)).choices
-
     async def state(self, owner: scope.Scope, source_urn: str) -> api.DocumentPages:
         """How far the pages of a document are; `Rejected` with code `not_found` for one without."""
         query = {**owner.model_dump(by_alias=True), "sourceUrn": source_urn}

@@ -91,27 +91,10 @@ class Memory:
     def __init__(self, way: transport.Transport) -> None:
         self._way = way
 
-    async def task(self, viewer: scope.Scope, uid: str) -> api.TaskMemory:
-        """What a task knows."""
-        return await self._way.request(routes.MEMORY_TASK, at=(uid,), params=_query(viewer))
-
-    async def conversation(self, viewer: scope.Scope, correlation_id: str) -> list[api.TaskMemory]:
-        """What the tasks with that correlationId know, as far as the viewer sees them."""
-        query = _query(viewer, correlationId=correlation_id)
-        return (await self._way.request(routes.MEMORY_CONVERSATION, params=query)).tasks
-
-    async def add_findings(self, uid: str, findings: api.Findings) -> api.TaskMemory:
-        """Add structured data to a task's memory."""
-        return await self._way.request(routes.MEMORY_FINDINGS, at=(uid,), body=findings, repeatable=True)
-
     async def session(self, viewer: scope.Scope, *, limit: int | None = None) -> list[api.SessionEntry]:
         """What happened lately for exactly this client and project, or this group, newest first."""
         query = _query(viewer, limit=limit)
         return (await self._way.request(routes.MEMORY_SESSION, params=query)).entries
-
-    async def remember(self, draft: api.SessionDraft) -> api.SessionEntry:
-        """Remember for a week."""
-        return await self._way.request(routes.MEMORY_REMEMBER, body=draft, repeatable=draft.id is not None)
 
     async def procedures(
         self,
@@ -184,11 +167,6 @@ class Queue:
         """Give a waiting document a place."""
         move = api.Move(scope=viewer, id=job_id, position=position)
         return await self._way.request(routes.QUEUE_REORDER, body=move)
-
-    async def prioritize(self, viewer: scope.Scope, job_id: str) -> api.Job:
-        """Move a waiting document to the front."""
-        asked = api.Prioritize(scope=viewer, id=job_id)
-        return await self._way.request(routes.QUEUE_PRIORITIZE, body=asked)
 
     async def retry(self, viewer: scope.Scope, document_id: str | None = None) -> api.Retried:
         """Queue one failed document, or all that the scope sees, once more."""

@@ -19,8 +19,8 @@ from kb.aliases import mongo as aliases_mongo
 from kb.content import mongo as content_mongo
 from kb.erasure import book, closed, eraser, holdings, places, watch
 from kb.ingest import document_locks
+from tests.kb import calls, memory, scopes, world
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
 from tests.kb.conftest import required
 from tests.kb.service import whole
 
@@ -80,7 +80,7 @@ async def fill(kb: world.ObservedState, kb_client: client.Client, owner: scope.S
     await kb_client.types.put(api.EntityTypesDraft.model_validate(own))
     bad = {"scope": owner, "pattern": "bad.example", "list": "Unsafe", "by": "jana"}
     await kb_client.links.put(api.LinkPatternDraft.model_validate(bad))
-    await kb_client.memory.remember(api.SessionDraft(scope=owner, source="chat", summary="said", id="e1"))
+    await calls.remember(kb_client, api.SessionDraft(scope=owner, source="chat", summary="said", id="e1"))
     if owner.client_id:
         way = api.ProcedureDraft(client_id=owner.client_id, trigger_pattern="t", procedure_steps=[STEP])
         await kb_client.memory.save_procedure(way)

@@ -11,8 +11,8 @@ import pytest
 
 from kb import api, client, identity
 from kb.upkeep import check
+from tests.kb import calls, scopes, world
 from tests.kb import clock as clocks
-from tests.kb import scopes, world
 from tests.kb.aliases import memory as aliases_memory
 from tests.kb.service import serving
 
@@ -60,15 +60,15 @@ async def test_given_facts_are_in_the_graph_with_type_properties_and_places(
     assert nodes["jira::JERV-1"].type == "jira_issue"
     assert nodes["jira::JERV-1"].properties.items() >= {"status": "Open", "points": 3, "done": False}.items()
     assert nodes["file:src/login.kt"].properties == {"lines": 120, "labels": ["a", "b"], "load": 0.5}
-    [assigned] = (await kb_client.looking.relationships(scopes.SHOP, edge_type="assigned_to", source=URN)).relationships
+    [assigned] = (await calls.relationships(kb_client, scopes.SHOP, edge_type="assigned_to", source=URN)).relationships
     assert (assigned.target, assigned.confidence) == ("user:petr", 0.9)
     assert [(one.places, one.sentence) for one in assigned.evidence] == [(["assignee"], "JERV-1 assigned to petr")]
-    [calls] = (await kb_client.looking.relationships(scopes.SHOP, source="class:login")).relationships
-    assert [one.places for one in calls.evidence] == [["src/Login.kt@4f2c1a:17", "src/Login.kt@4f2c1a:21"]]
-    [affects] = (await kb_client.looking.relationships(scopes.SHOP, edge_type="affects", source=URN)).relationships
+    [called] = (await calls.relationships(kb_client, scopes.SHOP, source="class:login")).relationships
+    assert [one.places for one in called.evidence] == [["src/Login.kt@4f2c1a:17", "src/Login.kt@4f2c1a:21"]]
+    [affects] = (await calls.relationships(kb_client, scopes.SHOP, edge_type="affects", source=URN)).relationships
     assert affects.properties == {"weight": 2}
     assert affects.evidence[0].places == ["relationships.3"]
-    chunk = await kb_client.looking.chunk(scopes.SHOP, reply.chunk_ids[0])
+    chunk = await calls.chunk(kb_client, scopes.SHOP, reply.chunk_ids[0])
     named = {one.node_key: one.places for one in chunk.said if one.edge is None and one.places}
     assert named == {"jira::JERV-1": ["nodes.0", "part_of"], "file:src/login.kt": ["nodes.1"]}
     assert (await kb_client.looking.nodes(scopes.BLOG, text="petr")).nodes == []
@@ -151,9 +151,7 @@ async def test_several_independent_sources_are_surer_than_one(
     line = "user:jana|LEADS|team:core"
 
     async def confidence() -> float:
-        [one] = (
-            await kb_client.looking.relationships(scopes.SHOP, source="user:jana", edge_type="leads")
-        ).relationships
+        [one] = (await calls.relationships(kb_client, scopes.SHOP, source="user:jana", edge_type="leads")).relationships
         return one.confidence
 
     await kb.ingest(world.request(f"A mail.\n\n{line}\n", urn="u:1"))

@@ -22,8 +22,8 @@ from kb import api, client, errors, identity, metrics, mongo, routes
 from kb.erasure import closed
 from kb.service.access import audit, rates
 from kb.service.http import access
+from tests.kb import calls, scopes, world
 from tests.kb import clock as clocks
-from tests.kb import scopes, world
 from tests.kb.service import callers, serving, whole
 from tests.kb.service.callers import NOW, SHOP, rejected
 
@@ -84,11 +84,11 @@ async def test_who_sees_a_wider_scope_may_not_change_it(http: httpx.AsyncClient)
     mine = await shop.learning.store(said(scopes.SHOP))
     assert {one.id for one in (await shop.queue.listed(scopes.SHOP)).jobs} == {wide.id, global_fact.id, mine.id}
     for job_id in (wide.id, global_fact.id):
-        for move in (shop.queue.prioritize(scopes.SHOP, job_id), shop.queue.reorder(scopes.SHOP, job_id, 2)):
+        for move in (calls.prioritize(shop, scopes.SHOP, job_id), shop.queue.reorder(scopes.SHOP, job_id, 2)):
             with pytest.raises(client.Rejected, match="may not write"):
                 await move
-    assert (await shop.queue.prioritize(scopes.SHOP, mine.id)).place == 1
-    assert (await kb_client(http, "operator-token").queue.prioritize(scopes.ACME, wide.id)).place == 1
+    assert (await calls.prioritize(shop, scopes.SHOP, mine.id)).place == 1
+    assert (await calls.prioritize(kb_client(http, "operator-token"), scopes.ACME, wide.id)).place == 1
 
 
 @pytest.mark.services
@@ -110,12 +110,12 @@ async def test_nor_the_memories_of_a_wider_scope(
                 {"_id": uid, "taskUid": uid, "scope": mongo.names(owner)}
             )
         found = api.Findings(scope=scopes.SHOP, structured_data={"a": 1})
-        assert (await shop.memory.task(scopes.SHOP, "wide")).structured_data == {}
+        assert (await calls.task_memory(shop, scopes.SHOP, "wide")).structured_data == {}
         with pytest.raises(client.Rejected, match="may not write"):
-            await shop.memory.add_findings("wide", found)
+            await calls.add_findings(shop, "wide", found)
         with pytest.raises(client.Rejected, match="no memory of a task"):
-            await shop.memory.add_findings("foreign", found)
-        assert (await shop.memory.add_findings("own", found)).structured_data == {"a": 1}
+            await calls.add_findings(shop, "foreign", found)
+        assert (await calls.add_findings(shop, "own", found)).structured_data == {"a": 1}
 
 
 def asking(route: routes.Route[Any]) -> web.Request:

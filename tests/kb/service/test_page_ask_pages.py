@@ -18,7 +18,7 @@ from kb.visual.weaviate import store
 from tests import browser
 from tests.fakes import glyphs, pooling
 from tests.fakes.ollama import process
-from tests.kb import conftest, scopes, world
+from tests.kb import calls, conftest, scopes, world
 from tests.kb.agent import rig
 from tests.kb.agent.rig import WRITE
 from tests.kb.agent.test_page_tools import LOOK, SCAN, SEARCH, SEEN
@@ -70,7 +70,7 @@ async def service(run: program.Running, settings: dict[str, str], tmp_path: Path
         ) as running,
     ):
         running.client = client.Client(running.url, running.http, ALL)
-        await running.client.pages.choose(api.PageChoiceDraft(scope=scopes.ACME, pages="All", by="jana"))
+        await calls.choose_pages(running.client, api.PageChoiceDraft(scope=scopes.ACME, pages="All", by="jana"))
         yield running
     await index.destroy()
     await index.close()

@@ -17,8 +17,8 @@ from kb.extract.qualifier import phases
 from kb.ingest import build, request_record
 from tests import waiting
 from tests.fakes.ollama import process
+from tests.kb import calls, scopes, world
 from tests.kb import clock as clocks
-from tests.kb import scopes, world
 from tests.kb.service import serving
 
 NOTE = "Petr Svoboda wrote module1.py for Globex.\n\n" + "It reads the orders of the shop. " * 40
@@ -205,7 +205,7 @@ async def test_every_chunk_is_part_of_the_base_node(kb: world.ObservedState, met
     assert all(found.base_node_key in one.graph_refs for one in stored.values())
     async with serving.over(kb, meters) as (client, _):
         for chunk_id in reply.chunk_ids:
-            said = (await client.looking.chunk(scopes.SHOP, chunk_id)).said
+            said = (await calls.chunk(client, scopes.SHOP, chunk_id)).said
             places = {place for one in said if one.node_key == found.base_node_key for place in one.places}
             assert build.PART_OF in places
 
