@@ -98,6 +98,8 @@ def model(given: Model) -> type[pydantic.BaseModel]:
 
 
 SCOPE = ("clientId", "projectId", "groupId")
+_UPLOADED = ("filename", "sourceUrn", "kind", "title", "observedAt")
+
 
 # --- Documents and content
 INGEST = Route(
@@ -139,6 +141,7 @@ CONTENT_LOAD = Route[pydantic.BaseModel](
     query=SCOPE,
     callers=frozenset({Caller.RUN, Caller.SANDBOX}),
 )
+
 # --- The queue of extractions
 INDEX = Route(
     "POST",
@@ -173,6 +176,7 @@ QUEUE_PRIORITIZE = Route(
     body=lambda: api.Prioritize,
     reply=lambda: api.Job,
 )
+
 # --- Files and pages of the web
 UPLOAD_FILE = Route(
     "POST",
@@ -183,7 +187,7 @@ UPLOAD_FILE = Route(
     reply=lambda: api.FileReply,
     raw_body=True,
     query=SCOPE,
-    optional=("filename", "sourceUrn", "kind", "title", "observedAt"),
+    optional=_UPLOADED,
     prefix="metadata.",
 )
 UPLOAD_IMAGE = Route(
@@ -194,7 +198,7 @@ UPLOAD_IMAGE = Route(
     reply=lambda: api.FileReply,
     raw_body=True,
     query=SCOPE,
-    optional=("filename", "sourceUrn", "kind", "title", "observedAt"),
+    optional=_UPLOADED,
     prefix="metadata.",
 )
 UPLOAD_ATTACHMENT = Route(
@@ -214,6 +218,7 @@ CRAWL = Route(
     reply=lambda: api.CrawlReply,
     callers=frozenset({Caller.ADDING_RUN}),
 )
+
 # --- What is known
 DOCUMENTS_LIST = Route(
     "GET",
@@ -223,6 +228,7 @@ DOCUMENTS_LIST = Route(
     query=SCOPE,
     optional=("kind", "source", "after", "limit"),
 )
+
 # --- What people and tasks teach
 STORE = Route(
     "POST",
@@ -240,6 +246,7 @@ OUTCOMES = Route(
     body=lambda: api.Outcome,
     reply=lambda: api.OutcomeReply,
 )
+
 # --- Links
 LINKS_READ = Route(
     "POST",
@@ -267,6 +274,7 @@ LINKS_PUT = Route(
 LINKS_DELETE = Route[pydantic.BaseModel](
     "DELETE", "/api/v1/links/patterns", "Forget a pattern of links", status=204, query=("pattern", *SCOPE)
 )
+
 # --- Observers of sources
 OBSERVE = Route[pydantic.BaseModel](
     "POST",
@@ -275,6 +283,7 @@ OBSERVE = Route[pydantic.BaseModel](
     status=204,
     body=lambda: api.Observed,
 )
+
 # --- Search and the graph
 SEARCH_HYBRID = Route(
     "POST",
@@ -336,6 +345,7 @@ GRAPH_RELATIONSHIPS = Route(
     principals=True,
     callers=frozenset({Caller.RUN}),
 )
+
 # --- The decision agent
 AGENT_ASK = Route[pydantic.BaseModel](
     "POST",
@@ -367,6 +377,7 @@ AGENT_STOP = Route[pydantic.BaseModel](
     principals=True,
     callers=frozenset({Caller.RUN}),
 )
+
 # --- Pages as images
 PAGES_SEARCH = Route(
     "POST",
@@ -407,6 +418,7 @@ PAGES_STATE = Route(
     reply=lambda: api.DocumentPages,
     query=("sourceUrn", *SCOPE),
 )
+
 # --- Atomic tools
 TOOL_STORE_CHUNK = Route(
     "POST",
@@ -445,6 +457,7 @@ TOOL_SEARCH_HYBRID = Route(
     asks=True,
     principals=True,
 )
+
 # --- Hard rules
 RULES_LIST = Route(
     "GET",
@@ -469,6 +482,7 @@ RULES_DELETE = Route[pydantic.BaseModel](
 RULES_HISTORY = Route(
     "GET", "/api/v1/rules/history", "Every version of a rule", reply=lambda: api.Rules, query=("ruleKey", *SCOPE)
 )
+
 # --- Types of entities
 ENTITY_TYPES_LIST = Route(
     "GET",
@@ -484,6 +498,7 @@ ENTITY_TYPES_PUT = Route(
     body=lambda: api.EntityTypesDraft,
     reply=lambda: api.EntityTypes,
 )
+
 # --- Memories of tasks, users and procedures
 MEMORY_TASK = Route(
     "GET",
@@ -560,6 +575,7 @@ MEMORY_USE_PROCEDURE = Route(
 MEMORY_FORGET_PROCEDURE = Route[pydantic.BaseModel](
     "DELETE", "/api/v1/memory/procedural", "Forget a procedure", status=204, query=("id", *SCOPE)
 )
+
 # --- Aliases
 ALIASES_CANDIDATES = Route(
     "GET",
@@ -588,6 +604,7 @@ ALIASES_MERGE = Route(
 ALIASES_UNMERGE = Route(
     "DELETE", "/api/v1/aliases", "Take a merge back", status=202, reply=lambda: api.MergeReply, query=("alias", *SCOPE)
 )
+
 # --- Upkeep
 CONSISTENCY = Route(
     "GET",
@@ -604,6 +621,7 @@ PROJECTS_REGROUP = Route(
     body=lambda: api.Regroup,
     reply=lambda: api.Regrouped,
 )
+
 # --- A new embedding model
 REINDEX_STATUS = Route(
     "GET",
@@ -618,6 +636,7 @@ REINDEX_DROP = Route(
     body=lambda: api.ReindexDrop,
     reply=lambda: api.Reindexes,
 )
+
 # --- Erasures
 ERASURES_ASK = Route(
     "POST",

@@ -296,6 +296,3 @@ def _attached(asked: api.AttachmentDraft, read: reader.Read) -> api.IngestReques
         content=read.text,
         observed_at=asked.observed_at,
     ).as_marked(read.starts)
-
-
-_ABOUT = ("filename", "sourceUrn", "kind", "title", "observedAt")

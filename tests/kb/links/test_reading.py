@@ -22,6 +22,8 @@ from tests.kb import clock as clocks
 from tests.kb import conftest, scopes, world
 from tests.kb.crawl import site as sites
 from tests.kb.files import making
+from tests.kb.rules import test_enforce
+from tests.kb.rules.test_ingest import Kept
 from tests.kb.service import whole
 
 pytestmark = pytest.mark.services
@@ -434,13 +436,23 @@ async def test_whether_a_link_may_be_opened_is_asked_before_its_route(both: Both
     assert asked(site) == ["/gateway/notes"]
 
 
-async def test_a_page_that_a_rule_forbids_to_store_is_no_document(kb: world.ObservedState, both: Both) -> None:
-    await call_safe(both, "docs.test")
-    await put_rule(both, 'enforce: never-index when contains "2 GB"')
-    reply = await read(both, content(PAGE))
-    assert outcome(reply) == (OUTCOME.REFUSED, "A hard rule forbids to store its page.")
-    assert (reply.indexed, reply.chunk_ids, [one.effect for one in reply.rules]) == (False, [], ["never-index"])
-    assert (await both[0].documents.listed(scopes.SHOP, kind="link")).documents == []
+async def test_a_page_that_a_rule_forbids_to_store_is_no_document(
+    open_world: world.Opening,
+    meters: metrics.Metrics,
+    clock: clocks.Clock,
+    database: mongo.Database,
+    site: sites.Site,
+) -> None:
+    kept = Kept([test_enforce.rule('enforce: never-index when contains "2 GB"')])
+    async with (
+        open_world(rules=kept) as kb,
+        whole.over(kb, meters, clock, database=database, kept_rules=kept, **reaching(site)) as both,
+    ):
+        await call_safe(both, "docs.test")
+        reply = await read(both, content(PAGE))
+        assert outcome(reply) == (OUTCOME.REFUSED, "A hard rule forbids to store its page.")
+        assert (reply.indexed, reply.chunk_ids, [one.effect for one in reply.rules]) == (False, [], ["never-index"])
+        assert (await both[0].documents.listed(scopes.SHOP, kind="link")).documents == []
 
 
 async def test_agents_have_tools_for_it_and_call_nothing_safe(both: Both, site: sites.Site) -> None:
