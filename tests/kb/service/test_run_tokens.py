@@ -180,7 +180,8 @@ async def test_a_priority_above_its_ceiling_is_lowered() -> None:
         return web.json_response(body.urgency(request))
 
     application = web.Application(middlewares=[access.middleware(callers.gate())])
-    application.router.add_post("/api/v1/retrieve", show)
+    application[access.ROUTES] = {("POST", routes.RETRIEVE.path): routes.RETRIEVE}
+    application.router.add_post(routes.RETRIEVE.path, show)
     async with test_utils.TestClient(test_utils.TestServer(application)) as http:
         for ceiling in Priority:
             headers = bearer(signed(ceiling=ceiling))
