@@ -18,7 +18,7 @@ import structlog
 from crds import errors, scope
 from kb import mongo
 from kb.erasure import book
-from kb.ingest import changes, intent
+from kb.ingest import changes, request_record
 from kb.ingest import sqlite as ledger
 from kb.queue import job
 from kb.queue import sqlite as queue
@@ -38,7 +38,7 @@ class Carrier:
         self,
         folder: Path,
         database: mongo.Database,
-        intents: intent.Intents,
+        intents: request_record.IngestRequestRecords,
         noted: changes.Changes,
         jobs: job.Queue,
         clock: Callable[[], datetime],

@@ -16,7 +16,7 @@ from datetime import datetime
 
 from kb import mongo, settings
 from kb.erasure import closed, places
-from kb.ingest import claims, turns
+from kb.ingest import document_locks, mongo_locks
 from kb.ingest import mongo as shared_ledger
 from kb.ingest import sqlite as ledger
 from kb.queue import mongo as shared_queue
@@ -34,9 +34,9 @@ class Records:
 
     ledger: ledger.Ledger | shared_ledger.Ledger
     queue: queue.Queue | shared_queue.Queue
-    turns: turns.Port
+    turns: document_locks.Port
     places: places.Places
-    claims: claims.Turns | None = None
+    claims: mongo_locks.Turns | None = None
 
 
 def known_for(config: settings.Settings) -> float | None:
@@ -63,7 +63,7 @@ async def opened(
         life = config.turn_seconds
         # Another process than the one of the same name before it.
         me = f"{name}/{uuid.uuid4().hex}"
-        owners = claims.Turns(database, me, clock, time.monotonic, life=life, margin=life * _MARGIN)
+        owners = mongo_locks.Turns(database, me, clock, time.monotonic, life=life, margin=life * _MARGIN)
         place = places.Places(database, me, "Process", name, clock, time.monotonic, life=life)
         book = shared_ledger.Ledger(database, clock, max_answers=_ANSWERS)
         jobs = shared_queue.Queue(
@@ -85,4 +85,4 @@ async def opened(
     await waiting.prepare()
     # There is one such folder in an installation, whatever pod has it.
     place = places.Places(database, "files", "Files", name, clock, time.monotonic)
-    return Records(kept, waiting, turns.Turns(), place)
+    return Records(kept, waiting, document_locks.Turns(), place)

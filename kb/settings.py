@@ -17,10 +17,10 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from codegraph.extract import budget
 from contracts import browsers
 from crds import modelnames, tools
 from crds.values import STORED_BYTES
-from kb.code import budget
 from kb.vectors import window
 
 HostPattern = Annotated[str, Field(pattern=browsers.NAME)]

@@ -13,7 +13,7 @@ from datetime import date
 from crds import priority, scope
 from kb import api
 from kb.agent import decision, retrieving, tree
-from kb.reading import extraction, prompt, sentence, typed
+from kb.extract import extraction, prompt, sentence, typed
 from router.client import schema, trials
 
 _TODAY = date(2026, 3, 2)

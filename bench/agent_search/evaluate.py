@@ -23,7 +23,7 @@ from bench.agent_search import maker
 from bench.kb import corpus, inmemory, world
 from crds.priority import Priority
 from kb import api
-from kb.agent import answering, orchestrator, relating, retrieving, tree, voice
+from kb.agent import answering, decision_model, graph_tool, orchestrator, retrieving, tree
 from kb.retrieve import rank, search
 from router import client as router_client
 
@@ -56,7 +56,7 @@ async def _set(
         made = await inmemory.fill(empty, passages)
         wire = maker.Maker(ollama)
         http = await stack.enter_async_context(httpx.AsyncClient(transport=wire, timeout=600))
-        voiced = voice.Voice(router_client.Client("http://model.example.com", http), model, _no_pause)
+        voiced = decision_model.DecisionModel(router_client.Client("http://model.example.com", http), model, _no_pause)
         return await asked(made, questions, wire, voiced, hits=hits)
 
 
@@ -64,7 +64,7 @@ async def asked(
     made: inmemory.Corpus,
     questions: Sequence[corpus.Question],
     wire: maker.Maker,
-    voiced: voice.Voice,
+    voiced: decision_model.DecisionModel,
     *,
     hits: int,
 ) -> dict[str, Any]:
@@ -72,7 +72,7 @@ async def asked(
     finder = made.finder(rank.Weights(), search.Breadth())
     tools: list[tree.Tool] = [
         retrieving.FastVectorSearchTool(finder, limit=hits),
-        relating.GraphExploreTool(made.graph, made.vectors),
+        graph_tool.GraphExploreTool(made.graph, made.vectors),
         answering.TextResponseTool(voiced),
         answering.SummarizeTool(voiced),
     ]

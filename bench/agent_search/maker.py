@@ -19,7 +19,7 @@ import httpx
 
 from bench.agent_search import model
 from bench.kb import names
-from kb.reading import sentence
+from kb.extract import sentence
 from text import words
 
 FOLLOWED = 3

@@ -17,7 +17,7 @@ from bench.agent_search import model
 from crds import scope
 from crds.priority import Priority
 from kb import api, metrics
-from kb.agent import answering, orchestrator, relating, retrieving, tree, voice
+from kb.agent import answering, decision_model, graph_tool, orchestrator, retrieving, tree
 from kb.retrieve import search
 from router import client as router_client
 from tests.kb import clock as clocks
@@ -88,10 +88,10 @@ def agent(
     finder: search.Search, made: world.ObservedState, router: router_client.Client, meters: metrics.Metrics
 ) -> orchestrator.AgentOrchestrator:
     """Over the tools that need no code."""
-    voiced = voice.Voice(router, "decider", _no_pause)
+    voiced = decision_model.DecisionModel(router, "decider", _no_pause)
     tools: list[tree.Tool] = [
         retrieving.FastVectorSearchTool(finder),
-        relating.GraphExploreTool(made.graph, made.vectors, made.aliases),
+        graph_tool.GraphExploreTool(made.graph, made.vectors, made.aliases),
         retrieving.RulesTool(),
         answering.TextResponseTool(voiced),
         # So that runs get there.

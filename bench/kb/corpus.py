@@ -15,7 +15,7 @@ from typing import Any
 from bench.kb import copies, names, replay
 from crds import scope
 from kb import api
-from kb.reading import answers, draft, extraction
+from kb.extract import answers, draft, extraction
 
 OWNER = scope.Scope(client_id="bench")
 PREFIX = "bench:"

@@ -24,9 +24,9 @@ from bench.kb import corpus, world
 from crds import scope
 from crds.priority import Priority
 from kb import metrics, selection
+from kb.extract import draft
 from kb.graph import sqlite as graph_sqlite
-from kb.ingest import graph_builder
-from kb.reading import draft
+from kb.ingest import build
 from kb.retrieve import rank, search
 from kb.vectors import embedding, model
 from router import client as router_client
@@ -155,7 +155,7 @@ async def fill(empty: Empty, passages: corpus.Corpus, *, size: int = 4000, overl
     for request in passages.requests.values():
         made = draft.make(request, request.content or "", size=size, overlap=overlap)
         found = {piece.id: passages.extraction(request, piece.chunk.text) for piece in made.pieces}
-        woven = graph_builder.build(request, made, found)
+        woven = build.build(request, made, found)
         await empty.graph.replace(request.scope, woven.patch)
         chunks += woven.chunks
         sentences |= {line.id: line.text for line in woven.sentences}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from kb.reading import sentence
+from kb.extract import sentence
 
 _TOKEN = re.compile(r"[\w&][\w'\u2019.&/-]*|[^\w\s]")
 _CAPITAL = re.compile(r"[A-Z\u00c0-\u00d6\u00d8-\u00de\u0100-\u017d]")

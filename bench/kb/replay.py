@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 
 from kb import api
-from kb.reading import answers, draft, extraction, prompt
-from kb.reading import typed as qualified
+from kb.extract import answers, draft, extraction, prompt
+from kb.extract import typed as qualified
 
 # What a model may call one and the same thing.
 _TYPES = ("entity", "thing", "subject", "topic")

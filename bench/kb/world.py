@@ -20,10 +20,10 @@ import prometheus_client
 from crds.priority import Priority
 from kb import metrics
 from kb.content import mongo as content_mongo
+from kb.extract import answers
 from kb.graph import sqlite as graph_sqlite
 from kb.ingest import document, pipeline
 from kb.ingest import sqlite as ledger
-from kb.reading import answers
 from kb.retrieve import rank, search
 from kb.vectors import embedding, weaviate
 from router import client as router_client

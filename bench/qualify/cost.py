@@ -26,7 +26,7 @@ import structlog
 from crds.priority import Priority
 from hack import drawing
 from kb import api, metrics
-from kb.reading import answers, draft, extraction, hints, prompt
+from kb.extract import answers, draft, extraction, hints, prompt
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks

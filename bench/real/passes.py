@@ -15,7 +15,8 @@ from bench.qualify import site, spy
 from bench.real import corpus, facts, naming, sent
 from crds import scope
 from kb import api, client
-from kb.reading import anchor
+from kb.extract import document_node
+from tests.kb import calls
 
 OWNER = scope.Scope(client_id="bench", project_id="real")
 _TRIES = 3
@@ -111,9 +112,9 @@ async def read_back(kb: client.Client, document: corpus.Document, reply: api.Ing
     mentions) are not counted: the program makes them of its head and of the names."""
     edges: dict[tuple[str, str, str], facts.Stored] = {}
     names: dict[str, str] = {}
-    own = anchor.derive(document.urn, document.kind, OWNER).key
+    own = document_node.derive(document.urn, document.kind, OWNER).key
     for key in reply.node_keys:
-        listed = await kb.looking.relationships(OWNER, source=key)
+        listed = await calls.relationships(kb, OWNER, source=key)
         for one in listed.relationships:
             proofs = tuple(proof.sentence for proof in one.evidence if proof.source_urn == document.urn)
             if not proofs or own in (one.source, one.target):

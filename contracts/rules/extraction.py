@@ -4,7 +4,7 @@
     enforce: never-look-at-images when kind email          no model is shown the images that come with it
     enforce: summarize-in Czech when sender *@acme.cz      the summary is in this language, or there is none
 
-Conditions are those of `contracts.rules.routing`. `contracts.rules.enforce_lines` finds the lines, `kb.rules.steering`
+Conditions are those of `contracts.rules.routing`. `contracts.rules.enforce_lines` finds the lines, `kb.rules.overrides`
 holds them.
 """
 

@@ -22,7 +22,7 @@ TOOLS = (
     "createNodeWithRagLinks",
     "createRelationship",
 )
-"""The atomic tools (`kb.qualify.tools`)."""
+"""The atomic tools (`kb.extract.tools`)."""
 
 
 def parse(words: str) -> frozenset[str]:

@@ -19,7 +19,7 @@ import pydantic
 from pydantic import Field
 
 from contracts.rules import enforce_lines
-from kb.agent import voice
+from kb.agent import decision_model
 from kb.agent.environment import Environment, Error, Result, tokens
 from kb.agent.tree import Chosen, Dropped, Given, NoInputs, Status, Token, TreeData
 from router import client
@@ -58,7 +58,7 @@ class TextResponseTool(Chosen):
     inputs = NoInputs
     status = "Writing the answer..."
 
-    def __init__(self, model: voice.Voice, *, context_tokens: int = CONTEXT_TOKENS) -> None:
+    def __init__(self, model: decision_model.DecisionModel, *, context_tokens: int = CONTEXT_TOKENS) -> None:
         self._model = model
         self._context_tokens = context_tokens
 
@@ -66,12 +66,12 @@ class TextResponseTool(Chosen):
         return not tree_data.environment.is_empty()
 
     async def __call__(self, tree_data: TreeData, inputs: dict[str, Any]) -> AsyncIterator[Given]:
-        parts = [*voice.history(tree_data), voice.question(tree_data), "RETRIEVED INFORMATION:"]
-        beside = voice.messages(ANSWER, _ANSWER_SYSTEM, parts, tree_data)
+        parts = [*decision_model.history(tree_data), decision_model.question(tree_data), "RETRIEVED INFORMATION:"]
+        beside = decision_model.messages(ANSWER, _ANSWER_SYSTEM, parts, tree_data)
         kept: list[str] = []
         for part in _PARTS:
             found = self._model.fitted(tree_data.environment, beside, self._context_tokens // part)
-            asked = voice.messages(ANSWER, _ANSWER_SYSTEM, [*parts, found], tree_data)
+            asked = decision_model.messages(ANSWER, _ANSWER_SYSTEM, [*parts, found], tree_data)
             work = self._checked(asked, tree_data) if _says(tree_data.held) else self._live(asked, tree_data)
             try:
                 async for one in work:
@@ -85,7 +85,7 @@ class TextResponseTool(Chosen):
                     raise
         tree_data.answer = "".join(kept).strip()
 
-    async def _live(self, asked: voice.Messages, tree_data: TreeData) -> AsyncIterator[Given]:
+    async def _live(self, asked: decision_model.Messages, tree_data: TreeData) -> AsyncIterator[Given]:
         """As it is written."""
         check = Check(tree_data.environment)
         async with contextlib.aclosing(self._model.stream(asked, tree_data)) as pieces:
@@ -103,11 +103,11 @@ class TextResponseTool(Chosen):
         if not any(quotations.has_words(part.text) for part in check.given):
             yield Error("Nothing of the answer stands in the evidence.", False, "Ask for less, or in other words.")
 
-    async def _checked(self, asked: voice.Messages, tree_data: TreeData) -> AsyncIterator[Given]:
+    async def _checked(self, asked: decision_model.Messages, tree_data: TreeData) -> AsyncIterator[Given]:
         """All of it after it was written and the rules permit it."""
         messages = list(asked)
         why = ""
-        for attempt in range(voice.ATTEMPTS):
+        for attempt in range(decision_model.ATTEMPTS):
             check = Check(tree_data.environment)
             said = (await self._model.said(messages, tree_data))[:_ANSWER_CHARS]
             found = [*check.feed(said), *check.end()]
@@ -124,7 +124,7 @@ class TextResponseTool(Chosen):
             if tree_data.spent:
                 why = f"{why}; there are no tokens left to write another one"
                 break
-            if attempt < voice.ATTEMPTS - 1:
+            if attempt < decision_model.ATTEMPTS - 1:
                 yield Status("The answer is written anew, because a rule or the evidence forbids it.")
             messages = [
                 *asked,
@@ -212,7 +212,12 @@ class SummarizeTool:
     exact = False
 
     def __init__(
-        self, model: voice.Voice, *, threshold: int = 50_000, summary_tokens: int = 5000, context_tokens: int = 10_000
+        self,
+        model: decision_model.DecisionModel,
+        *,
+        threshold: int = 50_000,
+        summary_tokens: int = 5000,
+        context_tokens: int = 10_000,
     ) -> None:
         self._model = model
         self._threshold = threshold
@@ -234,7 +239,7 @@ class SummarizeTool:
         environment = tree_data.environment
         # Set until it has succeeded: a summary that fails is not made again before each decision.
         environment.hidden_environment[NOT_SUMMARIZED] = True
-        beside = voice.messages(SUMMARY, _SUMMARY_SYSTEM, [voice.question(tree_data)], tree_data)
+        beside = decision_model.messages(SUMMARY, _SUMMARY_SYSTEM, [decision_model.question(tree_data)], tree_data)
         # Four bytes count as a token of what was found, and can be two of the model's.
         pieces = list(environment.pieces(min(self._context_tokens, self._model.free(beside) // 2)))
         most = int(inputs.get("max_summary_tokens", self._summary_tokens))
@@ -246,7 +251,9 @@ class SummarizeTool:
                 return
             if len(pieces) > 1:
                 yield Status(f"Summarizing part {number} of {len(pieces)}...")
-            asked = voice.messages(SUMMARY, _SUMMARY_SYSTEM, [voice.question(tree_data), piece], tree_data)
+            asked = decision_model.messages(
+                SUMMARY, _SUMMARY_SYSTEM, [decision_model.question(tree_data), piece], tree_data
+            )
             said.append((await self._model.said(asked, tree_data, most=each)).strip())
         summary = "\n\n".join(one for one in said if one)[: most * 8]
         if not summary:

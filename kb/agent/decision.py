@@ -19,8 +19,8 @@ from typing import Any, Literal
 import pydantic
 from pydantic import Field
 
-from kb import fence
-from kb.agent import voice
+from kb import prompt_escape
+from kb.agent import decision_model
 from kb.agent.tree import MOST_ERRORS, NoInputs, Tool, TreeData
 from router.client import reading
 from router.client import schema as schemas
@@ -166,17 +166,19 @@ class Repeated(ValueError):  # noqa: N818 -- named for what is wrong
         self.decision = decision
 
 
-def prompt(tree: TreeData, available: Sequence[Tool], called: Collection[str], retrieved: str) -> voice.Messages:
+def prompt(
+    tree: TreeData, available: Sequence[Tool], called: Collection[str], retrieved: str
+) -> decision_model.Messages:
     """What the model is asked; `retrieved` is what was found, as text."""
     done = [f"- {name}: {len(seconds)} times" for name, seconds in tree.tasks_completed.items()]
     tools = [f"- {_line(one)}" for one in available]
-    errors = [f"- {fence.line(one)}" for one in tree.errors[-MOST_ERRORS:]]
-    return voice.messages(
+    errors = [f"- {prompt_escape.line(one)}" for one in tree.errors[-MOST_ERRORS:]]
+    return decision_model.messages(
         DECIDE,
         _SYSTEM,
         [
-            *voice.history(tree),
-            voice.question(tree),
+            *decision_model.history(tree),
+            decision_model.question(tree),
             "Retrieved data:",
             retrieved or "nothing yet",
             "Previous errors:",
@@ -184,7 +186,7 @@ def prompt(tree: TreeData, available: Sequence[Tool], called: Collection[str], r
             "Tools already used:",
             *(done or ["none"]),
             "calledBefore:",
-            *([f"- {fence.line(one)}" for one in called] or ["none"]),
+            *([f"- {prompt_escape.line(one)}" for one in called] or ["none"]),
             "AVAILABLE TOOLS:",
             *tools,
         ],
@@ -194,7 +196,9 @@ def prompt(tree: TreeData, available: Sequence[Tool], called: Collection[str], r
 
 def _line(tool: Tool) -> str:
     """A tool in the prompt. Of a server's tool all of it is that server's text."""
-    return fence.line(f"{tool.name}: {tool.description} inputs: {json.dumps(_inputs(tool.inputs)['properties'])}")
+    return prompt_escape.line(
+        f"{tool.name}: {tool.description} inputs: {json.dumps(_inputs(tool.inputs)['properties'])}"
+    )
 
 
 # Made anew it takes longer than everything else about a decision; it never changes. Tools of servers come and go.

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kb import fence, paging
-from kb.agent import places
+from kb import paging, prompt_escape
+from kb.agent import page_numbers
 from text import quotations
 
 _PLACEHOLDER = re.compile(r"{(\w+)}")
@@ -91,7 +91,7 @@ class Evidence:
         search. None where there is none."""
         if not quoted:
             return self.page
-        found = (places.of_quotation(text, starts, one) for one in quoted for text, starts in self.paged.items())
+        found = (page_numbers.of_quotation(text, starts, one) for one in quoted for text, starts in self.paged.items())
         return next((one for one in found if one is not None), None)
 
     @property
@@ -189,7 +189,7 @@ class Environment:
             if not taken:
                 return
             heads = {
-                at: f"## {tool} / {name}: {fence.line(entry['message'])}"
+                at: f"## {tool} / {name}: {prompt_escape.line(entry['message'])}"
                 for at, (tool, name, entry) in enumerate(entries)
             }
             yield "\n".join("\n".join([heads[at], *taken[at]]) for at in sorted(taken))
@@ -257,8 +257,8 @@ def _head(one: Mapping[str, Any], name: str) -> str:
 def _shown(one: Mapping[str, Any], most: int | None = None) -> str:
     """An object as a model reads it: its number, where it is from, and its text as data."""
     head = [f"[{one['ref']}]"] if "ref" in one else []
-    head += [fence.line(_head(one, name)) for name in _HEADED if one.get(name)]
+    head += [prompt_escape.line(_head(one, name)) for name in _HEADED if one.get(name)]
     text = _text(one)
     if most is not None:
         text = text.encode(errors="replace")[:most].decode(errors="ignore") + _CUT
-    return "\n".join([" | ".join(head), fence.document(text)] if head else [fence.document(text)])
+    return "\n".join([" | ".join(head), prompt_escape.document(text)] if head else [prompt_escape.document(text)])

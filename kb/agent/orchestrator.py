@@ -30,7 +30,7 @@ from contracts.rules import enforce_lines
 from crds import errors as root
 from crds import scope
 from kb import api, metrics, paging
-from kb.agent import decision, voice
+from kb.agent import decision, decision_model
 from kb.agent.environment import Error, Result
 from kb.agent.tree import Dropped, Given, Status, Token, Tool, TreeData
 from kb.retrieve import sufficiency
@@ -138,7 +138,7 @@ class AgentOrchestrator:
     def __init__(
         self,
         tools: Sequence[Tool],
-        model: voice.Voice,
+        model: decision_model.DecisionModel,
         meters: metrics.Metrics,
         monotonic: Callable[[], float],
         *,
@@ -216,7 +216,7 @@ class AgentOrchestrator:
             async for event in self._answered(tree, course, why):
                 yield event
         except root.JervisError as error:
-            message, _, remedy = voice.failure(error)
+            message, _, remedy = decision_model.failure(error)
             yield _failed(message, recoverable=isinstance(error, root.Operational), suggestion=remedy)
             yield api.AgentEvent(type="complete", outcome="failed", reason=message)
 
@@ -370,7 +370,7 @@ class AgentOrchestrator:
                 async for one in work:
                     yield one
         except root.JervisError as error:
-            yield Error(*voice.failure(error), passing=isinstance(error, root.Operational))
+            yield Error(*decision_model.failure(error), passing=isinstance(error, root.Operational))
         except Exception:
             # The edge of a tool: a mistake in one must not cost what the others find. Its text is for the log alone.
             log.exception("a tool ended with an error that was not foreseen", tool=tool.name)

@@ -18,7 +18,7 @@ from contracts.rules import enforce_lines
 from crds import errors as root
 from crds import scope
 from kb import api, errors
-from kb.agent import places
+from kb.agent import page_numbers
 from kb.agent.environment import Error, Result
 from kb.agent.tree import Chosen, Given, NoInputs, Status, TreeData
 from kb.code import book, service
@@ -305,7 +305,7 @@ def _passage(one: api.EvidenceItem, query: str) -> dict[str, Any]:
     page = of.metadata.get("page")
     starts = tuple((start.offset, start.page or 0) for start in of.pages)
     if starts:
-        page = places.best(one.content, starts, query)
+        page = page_numbers.best(one.content, starts, query)
     more = {
         "page": page if isinstance(page, int) else None,
         "pageStarts": starts if len(starts) > 1 else None,

@@ -18,7 +18,7 @@ import structlog
 from crds import errors as root
 from crds import priority, scope
 from kb import api, errors, metrics
-from kb.agent import answering, grounds, orchestrator, retrieving, store
+from kb.agent import answering, orchestrator, retrieving, store, turn_sources
 from kb.agent.environment import tokens
 from kb.agent.tree import TreeData, Turn
 from kb.rules import enforce
@@ -234,10 +234,10 @@ class Questions:
 
     async def _visible(self, viewer: scope.Scope, turns: Sequence[Turn]) -> list[Turn]:
         """The turns that rest on nothing that was deleted, changed or taken from the viewer since."""
-        asked = grounds.of(turns, [one for one in turns if one.answer])
+        asked = turn_sources.of(turns, [one for one in turns if one.answer])
         chunks = await self._committed(viewer, asked.chunks) if asked.chunks else set()
         pages = await self._pages(viewer, asked.pages) if asked.pages and self._pages is not None else set()
-        return grounds.standing(turns, grounds.Grounds(frozenset(chunks), frozenset(pages)))
+        return turn_sources.standing(turns, turn_sources.TurnSources(frozenset(chunks), frozenset(pages)))
 
     def _over(self, running: Running) -> None:
         running.end()
@@ -314,7 +314,7 @@ class Questions:
         pages = tuple(one.page_id for one in found if one.page_id)
         turn = Turn(tree.user_prompt, tree.answer, chunks, pages)
         # The answer may repeat an earlier one: it rests on what that rests on.
-        turn = grounds.added(turn, talk.turns, tree.conversation_history)
+        turn = turn_sources.added(turn, talk.turns, tree.conversation_history)
         try:
             kept = await self._conversations.add(tree.viewer, talk, turn)
         except root.Operational as error:

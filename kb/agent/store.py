@@ -3,7 +3,7 @@
     agent_streams         one row a stream: whose it is, whether it is done, when it was last written and read
     agent_events          its events in batches, which last as long as its row; the oldest go where they are too many
     agent_conversations   one row a conversation, and one for each turn of it; older turns lose their words and stay for
-                          what later ones rest on (`kb.agent.grounds`)
+                          what later ones rest on (`kb.agent.turn_sources`)
 
 What is over is never shown, and `tidy` deletes it, so nothing rests on a TTL index. A row that an erasure took away
 is not made again by a question that began before: every write of a stream or a turn needs the row that it belongs to.

@@ -25,7 +25,7 @@ MOST_ERRORS = 5
 class Turn:
     """A question of a conversation and its answer, both "" where they are not kept any more. `chunks`, `pages`: ids of
     the passages, and of the pages as they are seen, that were found for it. `rests_on`: the `id`s of turns that were in
-    its prompt (`kb.agent.grounds`)."""
+    its prompt (`kb.agent.turn_sources`)."""
 
     question: str
     answer: str

@@ -21,10 +21,10 @@ from crds import errors as root
 from crds import priority, scope
 from kb import errors, visibility
 from kb.aliases import registry
+from kb.extract import reference
 from kb.graph import store as graph
-from kb.ingest import turns
+from kb.ingest import document_locks
 from kb.queue import job
-from kb.reading import reference
 
 log = structlog.get_logger(__name__)
 # Documents are found and queued in pages of this size.
@@ -41,14 +41,14 @@ class Merger:
         queue: job.Queue,
         clock: Callable[[], datetime],
         notify: Callable[[], None],
-        owners: turns.Port | None = None,
+        owners: document_locks.Port | None = None,
     ) -> None:
         self._aliases = aliases
         self._nodes = nodes
         self._queue = queue
         self._clock = clock
         self._notify = notify
-        self._turns = owners or turns.Turns()
+        self._turns = owners or document_locks.Turns()
 
     async def merge(
         self, owner: scope.Scope, alias: str, canonical: str, by: str, *, across_types: bool = False
@@ -150,7 +150,7 @@ class Merger:
                     where,
                     document.source_urn,
                     document.kind,
-                    job.Action.REWEAVE,
+                    job.Action.REBUILD_GRAPH,
                     priority.Priority(priority.URGENT),
                     "",
                 )

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from kb.extract import reference
 from kb.graph import model as graph
-from kb.reading import reference
 from kb.vectors import model as vectors
 
 

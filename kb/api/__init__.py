@@ -4,15 +4,17 @@ Requests refuse unknown fields, replies ignore them; every list has a limit. Cal
 lists, not its modules.
 
 A module is imported when a name of it is used first: a run needs few of them, and each costs the construction of its
-models. What type checkers read and what is looked up at run time is compared by a test.
+models. The imports below are what type checkers read, and the list of what is looked up.
 """
 
 from __future__ import annotations
 
+import ast
+import functools
 import importlib
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from text.source_text import decode as source_text
 
 if TYPE_CHECKING:
     from kb.api.agent import AgentEvent, AgenticSearch, Citation, ConversationId, EventType
@@ -261,372 +263,27 @@ if TYPE_CHECKING:
         TaskCreationResult,
         TaskPriority,
     )
+    from text.source_text import decode as source_text
 
-__all__ = [
-    "Crop",
-    "DocumentPages",
-    "AGENT_DOCUMENT",
-    "ATTACHMENT",
-    "ENDINGS",
-    "GIT_BRANCH",
-    "GIT_COMMIT",
-    "GIT_FILE",
-    "LINK_URN",
-    "METADATA_BYTES",
-    "MOST_COMMITS",
-    "MOST_CPG",
-    "MOST_INSTEAD",
-    "LEARNED",
-    "MOST_SOURCES",
-    "OBSERVATION",
-    "RESULT_CHARS",
-    "SOURCE_BYTES",
-    "STRUCTURED",
-    "SUMMARY_CHARS",
-    "VERSION",
-    "Affected",
-    "AgentEvent",
-    "AgenticSearch",
-    "Alias",
-    "Aliases",
-    "Answered",
-    "AskResult",
-    "AskUserQuestions",
-    "AttachmentAnalysis",
-    "AttachmentDraft",
-    "Author",
-    "ByKindRequest",
-    "Callers",
-    "CallsReply",
-    "Candidate",
-    "Candidates",
-    "Category",
-    "Chunk",
-    "ChunkReply",
-    "ChunksReply",
-    "Citation",
-    "ClassificationResult",
-    "ClassifyJiraTicket",
-    "CodeAnswer",
-    "CodeCall",
-    "CodeChange",
-    "CodeHistory",
-    "CodeMap",
-    "CodeNeighbourhood",
-    "CodePath",
-    "CodePlace",
-    "CodeQuery",
-    "CodeQuestion",
-    "CodeSymbol",
-    "CodeWhere",
-    "Commit",
-    "CommitFile",
-    "CommitOutcome",
-    "CommitResult",
-    "ConfluenceExtraction",
-    "ConsistencyReply",
-    "ContentRef",
-    "ContentType",
-    "ConversationId",
-    "Coverage",
-    "Cpg",
-    "CpgExport",
-    "CpgMethod",
-    "CpgMissing",
-    "CpgReply",
-    "CpgType",
-    "Crawl",
-    "CrawlReply",
-    "CreateNodeRequest",
-    "CreateNodeWithRagLinks",
-    "CreateRelationship",
-    "CreateRelationshipRequest",
-    "CreateUserTaskFromJira",
-    "Crossed",
-    "DeferPendingTask",
-    "DeferResult",
-    "DirectiveAction",
-    "Document",
-    "DocumentVersion",
-    "Documents",
-    "Duplicate",
-    "EdgeRef",
-    "EdgeType",
-    "EmailClassification",
-    "EmailExtraction",
-    "EntityType",
-    "EntityTypeDraft",
-    "EntityTypes",
-    "EntityTypesDraft",
-    "Erasure",
-    "ErasureDraft",
-    "Erasures",
-    "ErrorReply",
-    "EventType",
-    "EvidenceItem",
-    "Explanation",
-    "FailResult",
-    "FailToUserTask",
-    "Failure",
-    "File",
-    "FileOutcome",
-    "FileRename",
-    "FileReply",
-    "Finding",
-    "FindingKind",
-    "Findings",
-    "Found",
-    "GenericExtraction",
-    "GitCommits",
-    "GitCommitsReply",
-    "GitStructure",
-    "GitStructureReply",
-    "GivenNode",
-    "GivenRelationship",
-    "HiddenText",
-    "Hints",
-    "HistoryReply",
-    "Hit",
-    "HybridReply",
-    "HybridRequest",
-    "Impact",
-    "ImpactReply",
-    "IndexDocument",
-    "IndexDocumentRequest",
-    "IndexReply",
-    "IngestReply",
-    "IngestRequest",
-    "InnerImage",
-    "JiraClassification",
-    "JiraExtraction",
-    "Job",
-    "Key",
-    "Kind",
-    "Knowledge",
-    "Label",
-    "Link",
-    "LinkAnswer",
-    "LinkList",
-    "LinkOutcome",
-    "LinkPattern",
-    "LinkPatternDraft",
-    "LinkPatterns",
-    "LinkReport",
-    "LinkRequest",
-    "LinkSource",
-    "LogSummarization",
-    "MapReply",
-    "Mention",
-    "Merge",
-    "MergeReply",
-    "Metadata",
-    "Move",
-    "Narrowed",
-    "Neighbour",
-    "NeighbourCalls",
-    "NeighbourhoodReply",
-    "Node",
-    "NodeKey",
-    "NodeStored",
-    "NodesReply",
-    "Observation",
-    "Observed",
-    "Outcome",
-    "OutcomeReply",
-    "Page",
-    "PageChoice",
-    "PageChoiceDraft",
-    "PageChoices",
-    "PageHit",
-    "PageReply",
-    "PageSearch",
-    "PageStart",
-    "PageWhich",
-    "Pass",
-    "PassKind",
-    "PatchMap",
-    "PatchMatch",
-    "PathReply",
-    "PhaseMetrics",
-    "Place",
-    "PlaceDraft",
-    "Places",
-    "Prioritize",
-    "Problem",
-    "Procedure",
-    "ProcedureDraft",
-    "Procedures",
-    "ProcessingMetrics",
-    "Properties",
-    "PropertyName",
-    "Provenance",
-    "Qualification",
-    "QualifierDirective",
-    "QualifierPhase",
-    "QueryClaim",
-    "QueryClaims",
-    "QueryFailure",
-    "QueryMade",
-    "QueryResult",
-    "QueryState",
-    "QueryWork",
-    "Queue",
-    "RankedFile",
-    "RankedPlace",
-    "Rectangle",
-    "Regroup",
-    "Regrouped",
-    "Reindex",
-    "ReindexDrop",
-    "ReindexState",
-    "Reindexes",
-    "Related",
-    "Relationship",
-    "RelationshipStored",
-    "RelationshipsReply",
-    "Repeat",
-    "Reply",
-    "Repository",
-    "Request",
-    "Retried",
-    "RetrieveEvent",
-    "RetrieveReply",
-    "RetrieveRequest",
-    "Retry",
-    "RouteResult",
-    "RouteTask",
-    "Routing",
-    "RoutingDecision",
-    "Rule",
-    "RuleActed",
-    "RuleDraft",
-    "RuleType",
-    "Rules",
-    "SearchHybrid",
-    "SearchHybridRequest",
-    "SearchResult",
-    "Session",
-    "SessionDraft",
-    "SessionEntry",
-    "SkippedFile",
-    "SourceFile",
-    "State",
-    "Statement",
-    "Step",
-    "StepResult",
-    "StoreChunk",
-    "StoreChunkRequest",
-    "Stored",
-    "Superseded",
-    "TaskCategory",
-    "TaskCreationResult",
-    "TaskMemories",
-    "TaskMemory",
-    "TaskOrigin",
-    "TaskPriority",
-    "TokenPatches",
-    "TraverseReply",
-    "TraverseRequest",
-    "TypedExtraction",
-    "Urgency",
-    "Urn",
-    "Use",
-    "UserContext",
-    "VisionContext",
-    "Visit",
-    "WhereReply",
-    "attached_to",
-    "attachment_sources",
-    "attachment_urn",
-    "came_with",
-    "is_code",
-    "is_project_file",
-    "is_source",
-    "source_text",
-]
 
-_NAMES: dict[str, str] = {
-    "agent": "AgentEvent AgenticSearch Citation ConversationId EventType",
-    "aliases": "Alias Aliases Candidate Candidates Merge MergeReply",
-    "analyze": (
-        "RESULT_CHARS CodeAnswer CodeQuery QueryClaim QueryClaims QueryFailure QueryMade QueryResult "
-        "QueryState QueryWork"
-    ),
-    "code": (
-        "ENDINGS GIT_BRANCH GIT_FILE MOST_SOURCES SOURCE_BYTES FileOutcome GitStructure GitStructureReply "
-        "SkippedFile SourceFile is_code is_project_file is_source"
-    ),
-    "codeviews": (
-        "Affected Callers CallsReply CodeCall CodeChange CodeHistory CodeMap CodeNeighbourhood CodePath "
-        "CodePlace CodeQuestion CodeSymbol CodeWhere Coverage FileRename HistoryReply Impact ImpactReply "
-        "MapReply Neighbour NeighbourCalls NeighbourhoodReply PathReply RankedFile RankedPlace WhereReply"
-    ),
-    "commits": (
-        "GIT_COMMIT MOST_COMMITS STRUCTURED Author Commit CommitFile CommitOutcome CommitResult GitCommits "
-        "GitCommitsReply Repository"
-    ),
-    "cpg": "MOST_CPG Cpg CpgExport CpgMethod CpgMissing CpgReply CpgType",
-    "crawl": "Crawl CrawlReply Page",
-    "directive": "DirectiveAction QualifierDirective",
-    "documents": "Document Documents DocumentVersion State",
-    "entitytypes": "EntityType EntityTypeDraft EntityTypes EntityTypesDraft",
-    "erasure": "Erasure ErasureDraft Erasures Place PlaceDraft Places",
-    "exploring": (
-        "ByKindRequest Chunk ChunkReply ChunksReply ConsistencyReply EdgeType Finding FindingKind Hit "
-        "HybridReply HybridRequest Mention Node NodeKey NodesReply Pass PassKind Related Relationship "
-        "RelationshipsReply Statement TraverseReply TraverseRequest Visit"
-    ),
-    "files": "ATTACHMENT AttachmentDraft FileReply attached_to attachment_sources attachment_urn came_with",
-    "ingest": (
-        "METADATA_BYTES MOST_INSTEAD Answered ContentRef Duplicate File GivenNode GivenRelationship HiddenText Hints "
-        "IndexReply IngestReply IngestRequest InnerImage Metadata Properties PropertyName Repeat RuleActed "
-        "Superseded TaskOrigin"
-    ),
-    "knowledge": "Category Knowledge UserContext",
-    "linking": "LinkAnswer LinkRequest",
-    "links": "LINK_URN Link LinkList LinkOutcome LinkPattern LinkPatternDraft LinkPatterns LinkReport LinkSource",
-    "memory": (
-        "SUMMARY_CHARS Findings Procedure ProcedureDraft Procedures Session SessionDraft SessionEntry Step "
-        "TaskMemories TaskMemory Use"
-    ),
-    "message": "VERSION ErrorReply Key Kind Problem Reply Request Urgency Urn",
-    "observations": "OBSERVATION Observation Observed",
-    "outcome": "Outcome OutcomeReply StepResult TaskCategory",
-    "pages": (
-        "Crop DocumentPages PageChoice PageChoiceDraft PageChoices PageHit PageReply PageSearch PageWhich PatchMap "
-        "PatchMatch Rectangle TokenPatches"
-    ),
-    "qualification": (
-        "AttachmentAnalysis ConfluenceExtraction ContentType EmailClassification EmailExtraction "
-        "GenericExtraction JiraExtraction LogSummarization PhaseMetrics ProcessingMetrics Qualification "
-        "QualifierPhase RoutingDecision TypedExtraction VisionContext"
-    ),
-    "queue": "Failure Job Move Prioritize Queue Retried Retry",
-    "regroup": "Regroup Regrouped",
-    "reindex": "Reindex ReindexDrop Reindexes ReindexState",
-    "retrieve": (
-        "Crossed EdgeRef EvidenceItem Explanation Label Narrowed PageStart Provenance RetrieveEvent RetrieveReply "
-        "RetrieveRequest"
-    ),
-    "rules": "LEARNED Rule RuleDraft Rules RuleType",
-    "tools": (
-        "AGENT_DOCUMENT AskResult AskUserQuestions ClassificationResult ClassifyJiraTicket CreateNodeRequest "
-        "CreateNodeWithRagLinks CreateRelationship CreateRelationshipRequest CreateUserTaskFromJira "
-        "DeferPendingTask DeferResult FailResult FailToUserTask Found IndexDocument IndexDocumentRequest "
-        "JiraClassification NodeStored RelationshipStored RouteResult RouteTask Routing SearchHybrid "
-        "SearchHybridRequest SearchResult StoreChunk StoreChunkRequest Stored TaskCreationResult TaskPriority"
-    ),
-}
-MODULES = {module: tuple(names.split()) for module, names in _NAMES.items()}
-"""Module -> the names of it that callers may use."""
+@functools.cache
+def modules() -> Mapping[str, tuple[str, str]]:
+    """The names that callers may use, each with its module and its name there."""
+    blocks = (node for node in ast.parse(Path(__file__).read_text()).body if isinstance(node, ast.If))
+    imports = (node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom))
+    return {alias.asname or alias.name: (str(node.module), alias.name) for node in imports for alias in node.names}
+
+
+def __dir__() -> list[str]:
+    return sorted(modules())
+
 
 if not TYPE_CHECKING:
-    _MODULE_OF = {name: module for module, names in MODULES.items() for name in names}
 
     def __getattr__(name: str) -> Any:
         """Import what is used first (PEP 562)."""
-        if name not in _MODULE_OF:
+        if name.startswith("__") or name not in modules():
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-        globals()[name] = found
+        module, inner = modules()[name]
+        globals()[name] = found = getattr(importlib.import_module(module), inner)
         return found

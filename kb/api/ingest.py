@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import (
@@ -23,7 +24,13 @@ from crds import scope, values
 from kb import paging
 from kb.api import links as linked
 from kb.api import message
-from kb.api.directive import MESSAGE_CHARS, QUESTION_CHARS, DirectiveAction, QualifierDirective
+from kb.api.directive import (
+    MESSAGE_CHARS,
+    MOST_DEFER_MINUTES,
+    QUESTION_CHARS,
+    DirectiveAction,
+    QualifierDirective,
+)
 from kb.api.qualification import Qualification
 
 ContentRef = values.ContentRef
@@ -189,6 +196,12 @@ class IngestRequest(message.Request):
 
 
 Routed = Literal["InfoOnly", "Execute", "ExecuteHigh", "Defer", "Ask", "Fail"]
+# Of the others nothing has to come first; whether and when they are executed says the route itself.
+_RULED: Mapping[str, DirectiveAction] = {
+    "Defer": DirectiveAction.DEFER,
+    "Ask": DirectiveAction.ASK,
+    "Fail": DirectiveAction.FAIL,
+}
 
 
 class Hints(message.Reply):
@@ -210,18 +223,28 @@ class Hints(message.Reply):
     defer_minutes: int = 0
 
     def directive(self) -> QualifierDirective:
-        """What these hints say that the task needs. Questions about content that asks for nothing need no answer."""
-        asked = list(dict.fromkeys(each.strip()[:QUESTION_CHARS] for each in self.questions if each.strip()))
-        action, said = DirectiveAction.EXECUTE, self.reason
-        if self.failure.strip():
-            action, said = DirectiveAction.FAIL, self.failure
-        elif asked and self.has_actionable_content:
-            action = DirectiveAction.ASK
+        """What these hints say that the task needs: what a hard rule decides, else what the model noticed.
+
+        Questions about content that asks for nothing need no answer, unless a rule asks them.
+        """
+        questions = list(dict.fromkeys(each.strip()[:QUESTION_CHARS] for each in self.questions if each.strip()))
+        action = self._action(asks=bool(questions))
+        message = (self.failure if action is DirectiveAction.FAIL else "").strip() or self.reason.strip()
+        message = message[:MESSAGE_CHARS].strip() or "No reason was given."
+        minutes = min(max(self.defer_minutes, 1), MOST_DEFER_MINUTES)
         return QualifierDirective(
             action=action,
-            message=said.strip()[:MESSAGE_CHARS] or "No reason was given.",
-            questions=asked if action is DirectiveAction.ASK else None,
+            message=message,
+            questions=(questions or [message[:QUESTION_CHARS]]) if action is DirectiveAction.ASK else None,
+            defer_minutes=minutes if action is DirectiveAction.DEFER else None,
         )
+
+    def _action(self, *, asks: bool) -> DirectiveAction:
+        if self.route is not None:
+            return _RULED.get(self.route, DirectiveAction.EXECUTE)
+        if self.failure.strip():
+            return DirectiveAction.FAIL
+        return DirectiveAction.ASK if asks and self.has_actionable_content else DirectiveAction.EXECUTE
 
 
 class RuleActed(message.Reply):
@@ -292,7 +315,8 @@ class IngestReply(message.Reply):
     another one or its deletion came while models read it: nothing of it is stored, so it has no chunks and nodes.
     Summary and hints are about it all the same.
 
-    `directive` is what the task needs first; without it the hints say it (`Hints.directive`).
+    `directive` is what the task needs first; without it the hints say it (`Hints.directive`). With a `route` it is that
+    of the route: InfoOnly, Execute and ExecuteHigh are Execute, the others have their own action.
 
     `problems` names the passages from which no entities could be extracted; they can be found by their words all the
     same, and a repeated ingest tries them again. What the qualifier could not find out is named there too.

@@ -143,7 +143,10 @@ class AttachmentAnalysis(Value):
 
 
 class RoutingDecision(Value):
-    """DONE: knowledge alone. LIFT_UP: a run or a person has to act. The operator's route follows from the hints."""
+    """DONE: knowledge alone. LIFT_UP: a run or a person has to act. The operator's route follows from the hints.
+
+    Where a hard rule decides the route, it is that of the route: DONE with InfoOnly, LIFT_UP with any other.
+    """
 
     decision: Literal["DONE", "LIFT_UP"]
     reason: str

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import httpx
 
-from crds import addresses, priority, scope
-from kb import api
+from crds import priority, scope
+from kb import api, routes
 from kb.client import agent, analyze, code, exploring, pages, resources, transport
 from kb.client.transport import Rejected, Unavailable, token_file
 
@@ -58,6 +58,11 @@ class Client:
         self.pages = pages.Pages(self._transport)
         self.analyze = analyze.Analyze(self._transport)
 
+    @property
+    def transport(self) -> transport.Transport:
+        """Calls any route by its row in `kb.routes`."""
+        return self._transport
+
     async def ingest(
         self, request: api.IngestRequest, *, urgency: priority.Priority = priority.Priority.P3
     ) -> api.IngestReply:
@@ -65,16 +70,14 @@ class Client:
 
         Raises `Unavailable` (nothing is half-visible; a repeated call goes on where this one stopped) or `Rejected`.
         """
-        return await self._transport.call(
-            "POST", "/api/v1/ingest/full", api.IngestReply, body=request, urgency=urgency, repeatable=True
-        )
+        return await self._transport.request(routes.INGEST, body=request, urgency=urgency, repeatable=True)
 
     async def observe(self, owner: scope.Scope, on: api.Observation) -> None:
         """A source is observed under a new number: what names a smaller one is `Rejected` with code `conflict` from now
         on, also what is on its way. Returns when nothing of it is being done any more."""
         body = api.Observed(scope=owner, observation=on).model_dump_json(by_alias=True).encode()
         headers = {"Content-Type": "application/json"}
-        await self._transport.send("POST", "/api/v1/observations", headers=headers, content=body, repeatable=True)
+        await self._transport.raw(routes.OBSERVE, headers=headers, content=body, repeatable=True)
 
     async def git_commits(
         self,
@@ -102,15 +105,12 @@ class Client:
         self, request: api.RetrieveRequest, *, urgency: priority.Priority = priority.Priority.P3
     ) -> api.RetrieveReply:
         """Evidence for a question, best first; raises `Unavailable` or `Rejected`."""
-        return await self._transport.call(
-            "POST", "/api/v1/retrieve", api.RetrieveReply, body=request, urgency=urgency, repeatable=True
-        )
+        return await self._transport.request(routes.RETRIEVE, body=request, urgency=urgency, repeatable=True)
 
     async def store(self, owner: scope.Scope, body: bytes, media_type: str = "text/plain") -> api.ContentRef:
         """Store content of any size for `owner`; the same body in the same scope gives the same key."""
-        response = await self._transport.send(
-            "POST",
-            "/api/v1/content",
+        response = await self._transport.raw(
+            routes.CONTENT_STORE,
             params=owner.model_dump(by_alias=True),
             headers={"Content-Type": media_type},
             content=body,
@@ -120,15 +120,14 @@ class Client:
 
     async def fetch(self, viewer: scope.Scope, key: str) -> bytes:
         """The stored content under `key`, if `viewer` may see it; `Rejected` with code `not_found` otherwise."""
-        path = f"/api/v1/content{addresses.path(key)}"
-        response = await self._transport.send("GET", path, params=viewer.model_dump(by_alias=True))
+        response = await self._transport.raw(routes.CONTENT_LOAD, at=(key,), params=viewer.model_dump(by_alias=True))
         return response.content
 
     async def forget(self, owner: scope.Scope, source_urn: str, on: api.Observation | None = None) -> None:
         """Delete a document and everything that only it says; `Rejected` with code `not_found` if it is not there, and
         with `conflict` if `on` is older than what is known (`observe`)."""
         params = {**owner.model_dump(by_alias=True), "sourceUrn": source_urn}
-        await self._transport.send("DELETE", "/api/v1/documents", params=params, headers=transport.based(on))
+        await self._transport.raw(routes.DOCUMENTS_FORGET, params=params, headers=transport.based(on))
 
     async def ready(self) -> None:
         """Return when the service says it can serve; raise `Unavailable` naming what is down."""

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 
 import pydantic
 
-from crds import addresses, priority, scope
-from kb import api
+from crds import priority, scope
+from kb import api, routes
 from kb.client import transport
 
 
@@ -27,7 +27,7 @@ class Agent:
         self, request: api.AgenticSearch, *, urgency: priority.Priority = priority.Priority.P1
     ) -> AsyncIterator[AsyncIterator[api.AgentEvent]]:
         """The events of an answer; to leave the `async with` ends the question, or after `resumeSeconds`."""
-        async with self._way.lines("POST", "/api/v1/agentic_search", body=request, urgency=urgency) as lines:
+        async with self._way.stream(routes.AGENT_ASK, body=request, urgency=urgency) as lines:
             yield _events(lines)
 
     @asynccontextmanager
@@ -36,14 +36,15 @@ class Agent:
     ) -> AsyncIterator[AsyncIterator[api.AgentEvent]]:
         """The events of a stream after that one. `Rejected` with code `not_found` where there is no such stream."""
         params: dict[str, str | list[str]] = {**viewer.model_dump(by_alias=True), "after": str(after)}
-        path = f"/api/v1/agentic_search{addresses.path(stream)}"
-        async with self._way.lines("GET", path, params=params, urgency=priority.Priority.P1) as lines:
+        async with self._way.stream(
+            routes.AGENT_RESUME, at=(stream,), params=params, urgency=priority.Priority.P1
+        ) as lines:
             yield _events(lines)
 
     async def stop(self, viewer: scope.Scope, stream: str) -> None:
         """End a question that gave `resumeSeconds`. `Rejected` with code `not_found` where there is no such stream."""
         params = viewer.model_dump(by_alias=True)
-        await self._way.send("DELETE", f"/api/v1/agentic_search{addresses.path(stream)}", params=params)
+        await self._way.raw(routes.AGENT_STOP, at=(stream,), params=params)
 
 
 async def _events(lines: AsyncIterator[str]) -> AsyncIterator[api.AgentEvent]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from crds import addresses, priority, scope
-from kb import api
+from crds import priority, scope
+from kb import api, routes
 from kb.client import transport
 
 
@@ -23,18 +23,11 @@ class Exploring:
         self, request: api.HybridRequest, *, urgency: priority.Priority = priority.Priority.P3
     ) -> api.HybridReply:
         """Chunks by vectors and by keywords, best first."""
-        return await self._way.call(
-            "POST", "/api/v1/search/hybrid", api.HybridReply, body=request, urgency=urgency, repeatable=True
-        )
+        return await self._way.request(routes.SEARCH_HYBRID, body=request, urgency=urgency, repeatable=True)
 
     async def by_kind(self, request: api.ByKindRequest) -> api.ChunksReply:
         """Chunks of documents of some kinds, newest first."""
-        return await self._way.call("POST", "/api/v1/chunks/by-kind", api.ChunksReply, body=request, repeatable=True)
-
-    async def chunk(self, viewer: scope.Scope, chunk_id: str) -> api.ChunkReply:
-        """A chunk, and what its sentences say."""
-        path = f"/api/v1/chunks{addresses.path(chunk_id)}"
-        return await self._way.call("GET", path, api.ChunkReply, params=_query(viewer))
+        return await self._way.request(routes.CHUNKS_BY_KIND, body=request, repeatable=True)
 
     async def nodes(
         self,
@@ -49,31 +42,11 @@ class Exploring:
         """Nodes whose key contains `text`, of a type, the most mentioned first; `properties` (NAME=VALUE) they have."""
         given = _query(viewer, q=text, type=node_type, limit=str(limit), asOf=as_of.isoformat() if as_of else "")
         query: dict[str, str | list[str]] = {**given, "property": list(properties)}
-        return await self._way.call("GET", "/api/v1/graph/nodes", api.NodesReply, params=query)
+        return await self._way.request(routes.GRAPH_NODES, params=query)
 
     async def traverse(self, request: api.TraverseRequest) -> api.TraverseReply:
         """A walk over relationships."""
-        return await self._way.call("POST", "/api/v1/graph/traverse", api.TraverseReply, body=request, repeatable=True)
-
-    async def relationships(
-        self,
-        viewer: scope.Scope,
-        *,
-        source: str = "",
-        edge_type: str = "",
-        target: str = "",
-        as_of: datetime | None = None,
-        history: bool = False,
-    ) -> api.RelationshipsReply:
-        """Relationships of one or two nodes, with their proof: now, at a moment, or of all versions that are kept."""
-        when = {"asOf": as_of.isoformat() if as_of else "", "history": "true" if history else ""}
-        query = _query(viewer, source=source, type=edge_type, target=target, **when)
-        return await self._way.call("GET", "/api/v1/graph/relationship", api.RelationshipsReply, params=query)
-
-    async def consistency(self, viewer: scope.Scope, *, after: str = "") -> api.ConsistencyReply:
-        """Whether the stores agree about the scope's data."""
-        query = _query(viewer, after=after)
-        return await self._way.call("GET", "/api/v1/health/consistency", api.ConsistencyReply, params=query)
+        return await self._way.request(routes.GRAPH_TRAVERSE, body=request, repeatable=True)
 
 
 def _query(where: scope.Scope, **more: str) -> dict[str, str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from crds import addresses, priority, scope
-from kb import api
+from crds import priority, scope
+from kb import api, routes
 from kb.client import transport
 
 _SIDES = ("left", "top", "right", "bottom")
@@ -19,28 +19,16 @@ class Pages:
         self, question: api.PageSearch, *, urgency: priority.Priority = priority.Priority.P3
     ) -> api.PageReply:
         """The best pages, the best first; `client.fetch(scope, page.image.key)` gives the image of one."""
-        return await self._way.call(
-            "POST", "/api/v1/search/pages", api.PageReply, body=question, urgency=urgency, repeatable=True
-        )
+        return await self._way.request(routes.PAGES_SEARCH, body=question, urgency=urgency, repeatable=True)
 
     async def image(self, viewer: scope.Scope, page_id: str, place: api.Rectangle | None = None) -> bytes:
         """The image of a page, or of a place on it; `Rejected` with code `not_found` where the viewer does not see it
         now."""
         sides = {} if place is None else {side: f"{getattr(place, side):.4f}" for side in _SIDES}
         params = {**viewer.model_dump(by_alias=True), **sides}
-        path = f"/api/v1/search/pages{addresses.path(page_id)}/image"
-        return (await self._way.send("GET", path, params=params)).content
-
-    async def choices(self, viewer: scope.Scope) -> list[api.PageChoice]:
-        """The choices that hold in the scope, the most specific first: it counts alone."""
-        query = viewer.model_dump(by_alias=True)
-        return (await self._way.call("GET", "/api/v1/page-choices", api.PageChoices, params=query)).choices
-
-    async def choose(self, draft: api.PageChoiceDraft) -> list[api.PageChoice]:
-        """Choose for exactly the scope; what holds there then."""
-        return (await self._way.call("PUT", "/api/v1/page-choices", api.PageChoices, body=draft)).choices
+        return (await self._way.raw(routes.PAGES_IMAGE, at=(page_id,), params=params)).content
 
     async def state(self, owner: scope.Scope, source_urn: str) -> api.DocumentPages:
         """How far the pages of a document are; `Rejected` with code `not_found` for one without."""
         query = {**owner.model_dump(by_alias=True), "sourceUrn": source_urn}
-        return await self._way.call("GET", "/api/v1/documents/pages", api.DocumentPages, params=query)
+        return await self._way.request(routes.PAGES_STATE, params=query)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from crds import addresses, priority, scope
-from kb import api
+from crds import priority, scope
+from kb import api, routes
 from kb.client import transport
 
 
@@ -28,20 +28,20 @@ class Rules:
     async def in_force(self, viewer: scope.Scope, kind: api.RuleType | None = None) -> list[api.Rule]:
         """Every rule that holds for the viewer, wider ones included."""
         query = _query(viewer, ruleType=kind.value if kind else None)
-        return (await self._way.call("GET", "/api/v1/rules", api.Rules, params=query)).rules
+        return (await self._way.request(routes.RULES_LIST, params=query)).rules
 
     async def put(self, draft: api.RuleDraft) -> api.Rule:
         """A new version, unless the one in force says the same."""
-        return await self._way.call("PUT", "/api/v1/rules", api.Rule, body=draft)
+        return await self._way.request(routes.RULES_PUT, body=draft)
 
     async def delete(self, owner: scope.Scope, rule_key: str, by: str) -> None:
         """Take a rule out of force; its history stays."""
-        await self._way.send("DELETE", "/api/v1/rules", params=_query(owner, ruleKey=rule_key, deletedBy=by))
+        await self._way.raw(routes.RULES_DELETE, params=_query(owner, ruleKey=rule_key, deletedBy=by))
 
     async def history(self, viewer: scope.Scope, rule_key: str) -> list[api.Rule]:
         """Every version, newest first."""
         query = _query(viewer, ruleKey=rule_key)
-        return (await self._way.call("GET", "/api/v1/rules/history", api.Rules, params=query)).rules
+        return (await self._way.request(routes.RULES_HISTORY, params=query)).rules
 
 
 class EntityTypes:
@@ -52,11 +52,11 @@ class EntityTypes:
 
     async def listed(self, viewer: scope.Scope) -> list[api.EntityType]:
         """The types that count in the scope, wider ones included."""
-        return (await self._way.call("GET", "/api/v1/entity-types", api.EntityTypes, params=_query(viewer))).types
+        return (await self._way.request(routes.ENTITY_TYPES_LIST, params=_query(viewer))).types
 
     async def put(self, draft: api.EntityTypesDraft) -> list[api.EntityType]:
         """Replace those of exactly the scope; what counts there then."""
-        return (await self._way.call("PUT", "/api/v1/entity-types", api.EntityTypes, body=draft)).types
+        return (await self._way.request(routes.ENTITY_TYPES_PUT, body=draft)).types
 
 
 class Links:
@@ -69,22 +69,20 @@ class Links:
         self, request: api.IngestRequest, *, urgency: priority.Priority = priority.Priority.P3
     ) -> api.IngestReply:
         """Read the page of one link, if it may be opened; `link` of the answer says what became of it."""
-        return await self._way.call(
-            "POST", "/api/v1/ingest/link", api.IngestReply, body=request, urgency=urgency, repeatable=True
-        )
+        return await self._way.request(routes.LINKS_READ, body=request, urgency=urgency, repeatable=True)
 
     async def patterns(self, viewer: scope.Scope) -> list[api.LinkPattern]:
         """The patterns that hold for the viewer, wider ones included."""
         query = _query(viewer)
-        return (await self._way.call("GET", "/api/v1/links/patterns", api.LinkPatterns, params=query)).patterns
+        return (await self._way.request(routes.LINKS_LIST, params=query)).patterns
 
     async def put(self, draft: api.LinkPatternDraft) -> api.LinkPattern:
         """Call links safe or unsafe from now on."""
-        return await self._way.call("PUT", "/api/v1/links/patterns", api.LinkPattern, body=draft)
+        return await self._way.request(routes.LINKS_PUT, body=draft)
 
     async def delete(self, owner: scope.Scope, pattern: str) -> None:
         """Forget a pattern of exactly this owner."""
-        await self._way.send("DELETE", "/api/v1/links/patterns", params=_query(owner, pattern=pattern))
+        await self._way.raw(routes.LINKS_DELETE, params=_query(owner, pattern=pattern))
 
 
 class Memory:
@@ -93,32 +91,10 @@ class Memory:
     def __init__(self, way: transport.Transport) -> None:
         self._way = way
 
-    async def task(self, viewer: scope.Scope, uid: str) -> api.TaskMemory:
-        """What a task knows."""
-        path = f"/api/v1/memory/task{addresses.path(uid)}"
-        return await self._way.call("GET", path, api.TaskMemory, params=_query(viewer))
-
-    async def conversation(self, viewer: scope.Scope, correlation_id: str) -> list[api.TaskMemory]:
-        """What the tasks with that correlationId know, as far as the viewer sees them."""
-        query = _query(viewer, correlationId=correlation_id)
-        return (await self._way.call("GET", "/api/v1/memory/task", api.TaskMemories, params=query)).tasks
-
-    async def add_findings(self, uid: str, findings: api.Findings) -> api.TaskMemory:
-        """Add structured data to a task's memory."""
-        return await self._way.call(
-            "POST", f"/api/v1/memory/task{addresses.path(uid)}", api.TaskMemory, body=findings, repeatable=True
-        )
-
     async def session(self, viewer: scope.Scope, *, limit: int | None = None) -> list[api.SessionEntry]:
         """What happened lately for exactly this client and project, or this group, newest first."""
         query = _query(viewer, limit=limit)
-        return (await self._way.call("GET", "/api/v1/memory/session", api.Session, params=query)).entries
-
-    async def remember(self, draft: api.SessionDraft) -> api.SessionEntry:
-        """Remember for a week."""
-        return await self._way.call(
-            "POST", "/api/v1/memory/session", api.SessionEntry, body=draft, repeatable=draft.id is not None
-        )
+        return (await self._way.request(routes.MEMORY_SESSION, params=query)).entries
 
     async def procedures(
         self,
@@ -131,24 +107,24 @@ class Memory:
         """How a client's tasks are done, best first. `viewer` is a scope of the client as which a run asks, whose token
         opens no other."""
         given = _query(viewer or scope.Scope(client_id=client_id), trigger=trigger, limit=limit)
-        return (await self._way.call("GET", "/api/v1/memory/procedural", api.Procedures, params=given)).procedures
+        return (await self._way.request(routes.MEMORY_PROCEDURES, params=given)).procedures
 
     async def save_procedure(self, draft: api.ProcedureDraft) -> api.Procedure:
         """Save; the same client, source and trigger is replaced."""
-        return await self._way.call("PUT", "/api/v1/memory/procedural", api.Procedure, body=draft)
+        return await self._way.request(routes.MEMORY_SAVE_PROCEDURE, body=draft)
 
     async def use_procedure(self, use: api.Use) -> api.Procedure:
         """Count a use."""
-        return await self._way.call("POST", "/api/v1/memory/procedural/uses", api.Procedure, body=use)
+        return await self._way.request(routes.MEMORY_USE_PROCEDURE, body=use)
 
     async def forget_procedure(self, client_id: str, procedure_id: str) -> None:
         """Delete."""
         query = {"clientId": client_id, "id": procedure_id}
-        await self._way.send("DELETE", "/api/v1/memory/procedural", params=query)
+        await self._way.raw(routes.MEMORY_FORGET_PROCEDURE, params=query)
 
     async def user(self, viewer: scope.Scope) -> api.UserContext:
         """What is known about the user, for the start of a conversation."""
-        return await self._way.call("GET", "/api/v1/user-context", api.UserContext, params=_query(viewer))
+        return await self._way.request(routes.USER_CONTEXT, params=_query(viewer))
 
 
 class Aliases:
@@ -160,21 +136,21 @@ class Aliases:
     async def listed(self, viewer: scope.Scope, *, key: str | None = None) -> list[api.Alias]:
         """Visible aliases; with `key` those that lead from or to it."""
         query = _query(viewer, key=key)
-        return (await self._way.call("GET", "/api/v1/aliases", api.Aliases, params=query)).aliases
+        return (await self._way.request(routes.ALIASES_LIST, params=query)).aliases
 
     async def candidates(self, viewer: scope.Scope, key: str) -> list[api.Candidate]:
         """Nodes that may be the same thing as `key`, the likest first."""
         query = _query(viewer, key=key)
-        return (await self._way.call("GET", "/api/v1/aliases/candidates", api.Candidates, params=query)).candidates
+        return (await self._way.request(routes.ALIASES_CANDIDATES, params=query)).candidates
 
     async def merge(self, merge: api.Merge) -> api.MergeReply:
         """Let one node's key mean another node."""
-        return await self._way.call("PUT", "/api/v1/aliases", api.MergeReply, body=merge)
+        return await self._way.request(routes.ALIASES_MERGE, body=merge)
 
     async def unmerge(self, owner: scope.Scope, alias: str) -> api.MergeReply:
         """Take a merge back."""
         query = _query(owner, alias=alias)
-        return await self._way.call("DELETE", "/api/v1/aliases", api.MergeReply, params=query)
+        return await self._way.request(routes.ALIASES_UNMERGE, params=query)
 
 
 class Queue:
@@ -185,22 +161,17 @@ class Queue:
 
     async def listed(self, viewer: scope.Scope, *, limit: int | None = None) -> api.Queue:
         """The head of the queue, and what failed for good."""
-        return await self._way.call("GET", "/api/v1/queue", api.Queue, params=_query(viewer, limit=limit))
+        return await self._way.request(routes.QUEUE_LIST, params=_query(viewer, limit=limit))
 
     async def reorder(self, viewer: scope.Scope, job_id: str, position: int) -> api.Job:
         """Give a waiting document a place."""
         move = api.Move(scope=viewer, id=job_id, position=position)
-        return await self._way.call("POST", "/api/v1/queue/reorder", api.Job, body=move)
-
-    async def prioritize(self, viewer: scope.Scope, job_id: str) -> api.Job:
-        """Move a waiting document to the front."""
-        asked = api.Prioritize(scope=viewer, id=job_id)
-        return await self._way.call("POST", "/api/v1/queue/prioritize", api.Job, body=asked)
+        return await self._way.request(routes.QUEUE_REORDER, body=move)
 
     async def retry(self, viewer: scope.Scope, document_id: str | None = None) -> api.Retried:
         """Queue one failed document, or all that the scope sees, once more."""
         asked = api.Retry(scope=viewer, id=document_id)
-        return await self._way.call("POST", "/api/v1/queue/retry", api.Retried, body=asked)
+        return await self._way.request(routes.QUEUE_RETRY, body=asked)
 
 
 class Documents:
@@ -220,7 +191,7 @@ class Documents:
     ) -> api.Documents:
         """A page of documents; `source` is the beginning of a source URN, `after` the `next` of the page before."""
         query = _query(viewer, kind=kind, source=source, after=after, limit=limit)
-        return await self._way.call("GET", "/api/v1/documents", api.Documents, params=query)
+        return await self._way.request(routes.DOCUMENTS_LIST, params=query)
 
 
 class Erasing:
@@ -232,20 +203,20 @@ class Erasing:
     async def ask(self, where: scope.Scope, by: str) -> api.Erasure:
         """Forget all that the scope owns; the work goes on after this returns, a running one is answered as it is."""
         draft = api.ErasureDraft(scope=where, by=by)
-        return await self._way.call("POST", "/api/v1/erasures", api.Erasure, body=draft)
+        return await self._way.request(routes.ERASURES_ASK, body=draft)
 
     async def listed(self, viewer: scope.Scope) -> list[api.Erasure]:
         """Erasures of the scope and of what lies in it, the latest first."""
-        return (await self._way.call("GET", "/api/v1/erasures", api.Erasures, params=_query(viewer))).erasures
+        return (await self._way.request(routes.ERASURES_LIST, params=_query(viewer))).erasures
 
     async def places(self) -> list[api.Place]:
         """The places that can hold text, for which erasures wait."""
-        return (await self._way.call("GET", "/api/v1/erasures/places", api.Places)).places
+        return (await self._way.request(routes.ERASURES_PLACES)).places
 
     async def forget_place(self, place_id: str, by: str) -> list[api.Place]:
         """Say that the files of a place are gone for good; the places that remain."""
         draft = api.PlaceDraft(id=place_id, by=by)
-        return (await self._way.call("POST", "/api/v1/erasures/places/forget", api.Places, body=draft)).places
+        return (await self._way.request(routes.ERASURES_FORGET, body=draft)).places
 
 
 class Reindexing:
@@ -256,13 +227,13 @@ class Reindexing:
 
     async def status(self) -> api.Reindex | None:
         """The latest reindex, None where there was none."""
-        found = (await self._way.call("GET", "/api/v1/reindex", api.Reindexes)).reindexes
+        found = (await self._way.request(routes.REINDEX_STATUS)).reindexes
         return found[0] if found else None
 
     async def drop(self, by: str) -> api.Reindex:
         """Say that the index of the model before is not needed any more."""
         asked = api.ReindexDrop(by=by)
-        return (await self._way.call("POST", "/api/v1/reindex/drop", api.Reindexes, body=asked)).reindexes[0]
+        return (await self._way.request(routes.REINDEX_DROP, body=asked)).reindexes[0]
 
 
 class Projects:
@@ -274,7 +245,7 @@ class Projects:
     async def regroup(self, project: scope.Scope) -> api.Regrouped:
         """Take all data of the project into the scope's group, or out of any; repeating it changes nothing."""
         asked = api.Regroup(scope=project)
-        return await self._way.call("POST", "/api/v1/projects/regroup", api.Regrouped, body=asked)
+        return await self._way.request(routes.PROJECTS_REGROUP, body=asked)
 
 
 class Learning:
@@ -287,19 +258,15 @@ class Learning:
         self, request: api.IngestRequest, *, urgency: priority.Priority = priority.Priority.P3
     ) -> api.IndexReply:
         """Make a document findable now; its entities are extracted later."""
-        return await self._way.call(
-            "POST", "/api/v1/ingest", api.IndexReply, body=request, urgency=urgency, repeatable=True
-        )
+        return await self._way.request(routes.INDEX, body=request, urgency=urgency, repeatable=True)
 
     async def store(self, said: api.Knowledge, *, urgency: priority.Priority = priority.Priority.P1) -> api.IndexReply:
         """Store something learned from a person."""
-        return await self._way.call(
-            "POST", "/api/v1/store", api.IndexReply, body=said, urgency=urgency, repeatable=True
-        )
+        return await self._way.request(routes.STORE, body=said, urgency=urgency, repeatable=True)
 
     async def outcome(self, task: api.Outcome) -> api.OutcomeReply:
         """Remember what a finished task taught, if it is worth it."""
-        return await self._way.call("POST", "/api/v1/outcomes", api.OutcomeReply, body=task, repeatable=True)
+        return await self._way.request(routes.OUTCOMES, body=task, repeatable=True)
 
     async def file(
         self,
@@ -312,7 +279,7 @@ class Learning:
         urgency: priority.Priority = priority.Priority.P3,
     ) -> api.FileReply:
         """Make a file known; its type is what its content says. `metadata` is the sender's own, to narrow by."""
-        return await self._upload("/api/v1/ingest/file", owner, body, filename, source_urn, metadata, urgency)
+        return await self._upload(routes.UPLOAD_FILE, owner, body, filename, source_urn, metadata, urgency)
 
     async def image(
         self,
@@ -325,22 +292,21 @@ class Learning:
         urgency: priority.Priority = priority.Priority.P2,
     ) -> api.FileReply:
         """Make an image known by what a vision model sees in it; `metadata` as with `file`."""
-        return await self._upload("/api/v1/ingest/image", owner, body, filename, source_urn, metadata, urgency)
+        return await self._upload(routes.UPLOAD_IMAGE, owner, body, filename, source_urn, metadata, urgency)
 
     async def attachment(
         self, draft: api.AttachmentDraft, *, urgency: priority.Priority = priority.Priority.P3
     ) -> api.FileReply:
         """Make a stored file known that came with a document."""
-        path = "/api/v1/ingest/attachment"
-        return await self._way.call("POST", path, api.FileReply, body=draft, urgency=urgency, repeatable=True)
+        return await self._way.request(routes.UPLOAD_ATTACHMENT, body=draft, urgency=urgency, repeatable=True)
 
     async def crawl(self, crawl: api.Crawl, *, urgency: priority.Priority = priority.Priority.P3) -> api.CrawlReply:
         """Make the pages of a site known."""
-        return await self._way.call("POST", "/api/v1/crawl", api.CrawlReply, body=crawl, urgency=urgency)
+        return await self._way.request(routes.CRAWL, body=crawl, urgency=urgency)
 
     async def _upload(
         self,
-        path: str,
+        route: routes.Route[api.FileReply],
         owner: scope.Scope,
         body: bytes,
         filename: str,
@@ -351,7 +317,7 @@ class Learning:
         headers = {"Content-Type": "application/octet-stream"}
         query: dict[str, str | list[str]] = {**_query(owner, filename=filename or None, sourceUrn=source_urn)}
         query |= {f"metadata.{key}": value for key, value in (metadata or {}).items()}
-        answer = await self._way.send(
-            "POST", path, params=query, headers=headers, content=body, urgency=urgency, repeatable=True
+        answer = await self._way.raw(
+            route, params=query, headers=headers, content=body, urgency=urgency, repeatable=True
         )
-        return transport.parse(answer, api.FileReply)
+        return transport.parse(answer, route.reply_model)

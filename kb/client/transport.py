@@ -8,16 +8,16 @@ Rejected    (Permanent)     the request is wrong, or the service has a bug: aski
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import httpx
 import pydantic
 import stamina
 
 from crds import access, addresses, errors, priority
-from kb import api
+from kb import api, routes
 from text import json_lines
 
 _Reply = TypeVar("_Reply", bound=pydantic.BaseModel)
@@ -98,6 +98,63 @@ class Transport:
         self._http = http
         self._patient = patient
         self._token: Token = token if callable(token) else lambda: token
+
+    async def request(
+        self,
+        route: routes.Route[_Reply],
+        *,
+        at: Sequence[str] = (),
+        body: pydantic.BaseModel | None = None,
+        params: Mapping[str, str | list[str]] | None = None,
+        urgency: priority.Priority | None = None,
+        repeatable: bool | None = None,
+        on: api.Observation | None = None,
+    ) -> _Reply:
+        """Ask a route that has a typed reply; `at` are the values of its path's parameters. The rest as in `call`."""
+        return await self.call(
+            route.method,
+            route.at(*at),
+            route.reply_model,
+            body=body,
+            params=params,
+            urgency=urgency,
+            repeatable=repeatable,
+            on=on,
+        )
+
+    async def raw(
+        self,
+        route: routes.Route[Any],
+        *,
+        at: Sequence[str] = (),
+        params: Mapping[str, str | list[str]] | None = None,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        urgency: priority.Priority | None = None,
+        repeatable: bool | None = None,
+    ) -> httpx.Response:
+        """Ask a route whose body or reply are bytes, or which has none; `at` as in `request`, the rest as in `send`."""
+        return await self.send(
+            route.method,
+            route.at(*at),
+            params=params,
+            headers=headers,
+            content=content,
+            urgency=urgency,
+            repeatable=repeatable,
+        )
+
+    def stream(
+        self,
+        route: routes.Route[Any],
+        *,
+        at: Sequence[str] = (),
+        body: pydantic.BaseModel | None = None,
+        params: Mapping[str, str | list[str]] | None = None,
+        urgency: priority.Priority | None = None,
+    ) -> AbstractAsyncContextManager[AsyncIterator[str]]:
+        """Ask a route that answers in lines; `at` as in `request`, the rest as in `lines`."""
+        return self.lines(route.method, route.at(*at), body=body, params=params, urgency=urgency)
 
     async def call(
         self,

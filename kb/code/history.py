@@ -16,8 +16,8 @@ from contracts import repository_keys
 from crds import scope
 from kb import api, errors
 from kb.code import service
+from kb.extract import git_commit as reading
 from kb.graph import model, store
-from kb.reading import commit as reading
 
 MOST_COMMITS = 5000
 """Of one path and kind of change that are read."""
@@ -30,7 +30,7 @@ _LAST = 1 << 62
 class _Found:
     """What is found on the way over the paths: commits by the key of their node."""
 
-    changes: dict[str, tuple[model.Said, str, str]] = field(default_factory=dict)
+    changes: dict[str, tuple[model.Statement, str, str]] = field(default_factory=dict)
     touched: set[str] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
     """Those of `touched` whose declarations are known; a rename touches two paths, and is read at the new one."""
@@ -82,7 +82,7 @@ class History:
             seen.add(path)
             key = repository_keys.file(path, known.branch, owner.project_id)
             of = known.repository, -bound
-            touched: dict[str, tuple[model.Said, str]] = {}
+            touched: dict[str, tuple[model.Statement, str]] = {}
             for kind, change in _FILES.items():
                 for said in await self._said(viewer, kind, key, of, found):
                     touched[said.edge.source if said.edge else ""] = said, change
@@ -109,7 +109,7 @@ class History:
 
     async def _said(
         self, viewer: scope.Scope, kind: str, target: str, of: tuple[str, int], found: _Found
-    ) -> list[model.Said]:
+    ) -> list[model.Statement]:
         """The commits of the repository that have such an edge, until then."""
         repository, until = of
         rows = await self._graph.relationships(viewer, edge_type=kind, target=target, limit=MOST_COMMITS + 1)
@@ -118,7 +118,7 @@ class History:
         return [one for one in own if _ms(one) <= until]
 
     async def _shown(
-        self, viewer: scope.Scope, page: Iterable[tuple[str, tuple[model.Said, str, str]]]
+        self, viewer: scope.Scope, page: Iterable[tuple[str, tuple[model.Statement, str, str]]]
     ) -> list[api.CodeChange]:
         rows = list(page)
         keys = [key for key, _ in rows]
@@ -144,9 +144,9 @@ def _renamed(properties: Mapping[str, object]) -> dict[str, object]:
     return {name: properties[name] for name in ("oldPath", "path", "similarity") if name in properties}
 
 
-def _hash(said: model.Said) -> str:
+def _hash(said: model.Statement) -> str:
     return said.document.source_urn.rpartition("@")[2]
 
 
-def _ms(said: model.Said) -> int:
+def _ms(said: model.Statement) -> int:
     return said.observed_ms or 0

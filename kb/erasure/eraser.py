@@ -2,7 +2,7 @@
 
 The scope is closed before anything is deleted. Where several processes serve, each closes it at its next look and says
 so; an erasure is done when every place that can hold text has let go of the scope and a whole pass after that has found
-nothing. One process at a time makes the passes (`kb.upkeep.duty`).
+nothing. One process at a time makes the passes (`kb.upkeep.leader_jobs`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from crds import scope
 from kb import api, metrics
 from kb.erasure import book, holdings, places, watch
 from kb.graph import store as graph
-from kb.ingest import turns
+from kb.ingest import document_locks
 from kb.vectors import store as vectors
 
 log = structlog.get_logger(__name__)
@@ -59,13 +59,13 @@ class Eraser:
         self._news.set()
         return made
 
-    async def step(self, turn: turns.Turn | None = None) -> int:
+    async def step(self, turn: document_locks.Turn | None = None) -> int:
         """One pass over everything that is to be erased; how many erasures are done with it.
 
         `turn` is that of the duty: a process that has lost it deletes nothing more, because its successor may have
         finished the erasure, and what is in the scope by then was accepted after it. Raises `kb.errors.Outrun` then.
         """
-        turn = turn or turns.Turn()
+        turn = turn or document_locks.Turn()
         done = 0
         for one in await self._watch.look():
             awaited = await self._places.awaited(one.id)
@@ -84,7 +84,7 @@ class Eraser:
             await self._watch.look()
         return done
 
-    async def run(self, turn: turns.Turn, *, interval: float) -> None:
+    async def run(self, turn: document_locks.Turn, *, interval: float) -> None:
         """Look every `interval` seconds, or as soon as an erasure is asked for here, until cancelled."""
         while True:
             self._news.clear()
@@ -98,7 +98,7 @@ class Eraser:
             except TimeoutError:
                 continue
 
-    async def _pass(self, one: api.Erasure, awaited: Sequence[api.Place], turn: turns.Turn) -> int:
+    async def _pass(self, one: api.Erasure, awaited: Sequence[api.Place], turn: document_locks.Turn) -> int:
         """Delete all that is there; how much that was. What has gone is written down as it goes, up to a page late."""
         where, total = one.scope, 0
         gone: Counter[str] = Counter()
@@ -117,7 +117,9 @@ class Eraser:
         await self._book.add(one.id, gone, _waits_for(awaited))
         return total + gone.total()
 
-    async def _documents(self, where: scope.Scope, gone: Counter[str], turn: turns.Turn) -> AsyncIterator[None]:
+    async def _documents(
+        self, where: scope.Scope, gone: Counter[str], turn: document_locks.Turn
+    ) -> AsyncIterator[None]:
         """What the graph knows of, a page at a time; deleting under the cursor moves nothing that lies behind it."""
         after = None
         while True:
@@ -128,7 +130,7 @@ class Eraser:
             if after is None:
                 return
 
-    async def _strays(self, where: scope.Scope, gone: Counter[str], turn: turns.Turn) -> AsyncIterator[None]:
+    async def _strays(self, where: scope.Scope, gone: Counter[str], turn: document_locks.Turn) -> AsyncIterator[None]:
         """Chunks and sentences that no committed document has: of an ingest, or an erasure, that broke off."""
         after = None
         while True:
@@ -150,7 +152,7 @@ class Eraser:
                 return
 
     async def _dropped(
-        self, owners: Mapping[str, scope.Scope], gone: Counter[str], name: str, turn: turns.Turn
+        self, owners: Mapping[str, scope.Scope], gone: Counter[str], name: str, turn: document_locks.Turn
     ) -> None:
         waiting = list(owners.items())
 

@@ -13,10 +13,10 @@ from kb.aliases import mongo as aliases
 from kb.analyze import queries
 from kb.code import book as code
 from kb.erasure import closed, tasks
+from kb.extract import entity_types
 from kb.ingest import observers
 from kb.links import patterns
 from kb.memory import procedures, session
-from kb.reading import entitytypes
 from kb.rules import mongo as rules
 from kb.visual import choice
 
@@ -52,7 +52,7 @@ def of(database: mongo.Database) -> Mapping[str, Holding]:
     return {
         "tasks": tasks.Tasks(database),
         "aliases": Collection(database, aliases.COLLECTION),
-        "entityTypes": Collection(database, entitytypes.COLLECTION),
+        "entityTypes": Collection(database, entity_types.COLLECTION),
         "pageChoices": Collection(database, choice.COLLECTION),
         "linkPatterns": Collection(database, patterns.COLLECTION),
         "codeBranches": Collection(database, code.BRANCHES),

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 
-from kb import errors, fence
-from kb.reading import prompt, shape
+from kb import errors, prompt_escape
+from kb.extract import prompt, shape
 
 PROMPT = "kb.describe/v1"
 _SYSTEM = f"""[prompt:{PROMPT}]
@@ -74,7 +74,7 @@ def measured(body: bytes) -> tuple[str, int, int]:
 
 def question(body: bytes, *, title: str, kind: str) -> prompt.Prompt:
     """What a model sees in an image; its answer is kept by it."""
-    said = f"Kind: {re.sub(r'[^ -~]+', ' ', kind)}\nTitle: {fence.line(title)}"
+    said = f"Kind: {re.sub(r'[^ -~]+', ' ', kind)}\nTitle: {prompt_escape.line(title)}"
     messages = (
         {"role": "system", "content": _SYSTEM},
         {"role": "user", "content": said, "images": [base64.b64encode(body).decode()]},

@@ -9,8 +9,8 @@ from typing import Generic, TypeVar
 
 from crds import errors as root
 from crds import priority, scope
+from kb.extract import answers
 from kb.files import image
-from kb.reading import answers
 
 _LOOKS = 4
 _Model = TypeVar("_Model")

@@ -141,7 +141,7 @@ def document_of(row: Row) -> model.Document:
     return model.Document(row["document_id"], *facts)
 
 
-def all_said(rows: Iterable[Row]) -> list[model.Said]:
+def all_said(rows: Iterable[Row]) -> list[model.Statement]:
     """One sentence a row, about a node or proving an edge."""
     documents: dict[tuple[str, int | None], model.Document] = {}  # many sentences, few documents
     found = []
@@ -154,11 +154,11 @@ def all_said(rows: Iterable[Row]) -> list[model.Said]:
     return found
 
 
-def _said(row: Row, document: model.Document) -> model.Said:
+def _said(row: Row, document: model.Document) -> model.Statement:
     proven = edge_of(row) if row["source"] else None
     places = tuple(json.loads(row["places"])) if row["places"] else ()
     said = (proven, row["sentence_id"], row["sentence"], places, row["properties"])
-    return model.Said(row["chunk_id"], document, row["node_key"], *said)
+    return model.Statement(row["chunk_id"], document, row["node_key"], *said)
 
 
 def version_of(row: Row, version_id: str, chunk_ids: Sequence[str]) -> model.Version:

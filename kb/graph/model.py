@@ -92,7 +92,8 @@ class Evidence:
 class Version:
     """A version of a document; `id` is the document's, or `kb.identity.version` once it was replaced.
 
-    `given`: the nodes and relationships that its caller gave, as text (`kb.reading.given`). `labels` as in `Patch`.
+    `given`: the nodes and relationships that its caller gave, as text (`kb.extract.caller_facts`). `labels` as in
+    `Patch`.
     """
 
     id: str
@@ -139,7 +140,7 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Said:
+class Statement:
     """A sentence with where it stands: it names `node_key`, or, with `edge`, proves a relationship of that node."""
 
     chunk_id: str
@@ -264,13 +265,13 @@ class Counts:
     mentions: int
 
 
-def by_place(one: Said) -> tuple[str, ...]:
+def by_place(one: Statement) -> tuple[str, ...]:
     """Sorts by node and place."""
     proven = (one.edge.type, one.edge.target) if one.edge else ("", "")
     return one.node_key, one.chunk_id, one.sentence_id, *proven
 
 
-def by_age(one: Said) -> tuple[Edge, bool, int, str, str]:
+def by_age(one: Statement) -> tuple[Edge, bool, int, str, str]:
     """Sorts proofs of relationships by edge, and those of one newest first."""
     observed = one.document.observed_ms
     edge = one.edge or Edge("", "", "")

@@ -36,7 +36,8 @@ class Store(Protocol):
 
         With `patch.keep` what it replaces goes into the history, in the same write: chunks and sentences under the ids
         that `kb.identity.past` makes.
-        `fence` is that of the document's turn (`kb.ingest.turns`); 0 where one process writes, and nothing is compared.
+        `fence` is that of the document's turn (`kb.ingest.document_locks`); 0 where one process writes, and nothing is
+        compared.
         Raises `kb.errors.Outrun` when a newer owner of the document has replaced or removed it before.
         """
         ...
@@ -79,7 +80,7 @@ class Store(Protocol):
 
     async def mentioned(
         self, viewer: scope.Scope, chunk_ids: Collection[str], *, history: bool = False
-    ) -> list[model.Said]:
+    ) -> list[model.Statement]:
         """The sentences of the given chunks that mention a node or prove an edge."""
         ...
 
@@ -151,13 +152,13 @@ class Store(Protocol):
         limit: int = 200,
         as_of: datetime | None = None,
         history: bool = False,
-    ) -> list[model.Said]:
+    ) -> list[model.Statement]:
         """The visible proofs of the edges that match everything given, by edge and then newest first."""
         ...
 
     async def proofs(
         self, viewer: scope.Scope, edges: Collection[model.Edge], *, as_of: datetime | None = None, each: int = 50
-    ) -> dict[model.Edge, list[model.Said]]:
+    ) -> dict[model.Edge, list[model.Statement]]:
         """The visible proofs of each of the edges, the newest first, `each` at most."""
         ...
 

@@ -21,7 +21,7 @@ class Retired(NamedTuple):
 
 
 class Fact(Protocol):
-    """That an edge, if any, was stated at a time: `kb.graph.model.Said` or `Observed`."""
+    """That an edge, if any, was stated at a time: `kb.graph.model.Statement` or `Observed`."""
 
     @property
     def edge(self) -> model.Edge | None: ...

@@ -17,10 +17,10 @@ from crds import access, priority, scope
 from kb import api, errors, identity, metrics, selection, visibility
 from kb.aliases import registry, rename
 from kb.erasure import closed
+from kb.extract import caller_facts, draft
 from kb.graph import model as graph_model
 from kb.graph import store as graph
-from kb.ingest import changes, extractor, graph_builder, history, turns
-from kb.reading import draft, given
+from kb.ingest import build, changes, document_locks, extractor, history
 from kb.vectors import embedding, model
 from kb.vectors import store as vectors
 
@@ -63,8 +63,8 @@ class Committer:
         made: draft.Draft,
         extracted: extractor.ExtractionResult,
         urgency: priority.Priority,
-        turn: turns.Turn,
-    ) -> graph_builder.Built:
+        turn: document_locks.Turn,
+    ) -> build.Built:
         """Weave, resolve aliases, store vectors, commit the graph and clean; again if an alias changed meanwhile.
 
         The vectors take what they are given from any owner of the document, so `turn` is looked at before each write
@@ -75,9 +75,7 @@ class Committer:
         request = request.model_copy(update={"access": await self._access(request, before)})
         made = _qualified(request, made, before)
         # It takes seconds for the longest documents.
-        built = await asyncio.to_thread(
-            graph_builder.build, request, made, extracted.extractions, most=self._relationships
-        )
+        built = await asyncio.to_thread(build.build, request, made, extracted.extractions, most=self._relationships)
         self._meters.dropped.inc(built.dropped)
         keys = {one.node_key for one in built.patch.mentions}
         known = await self._vectors.known(request.scope, made.document_id)
@@ -128,7 +126,7 @@ class Committer:
         named = present is not None and any(one.startswith(f"{visibility.ACCESS}=") for one in present.labels or ())
         return visibility.in_labels(present.labels) if present is not None and named else request.access
 
-    def _succeed(self, built: graph_builder.Built, before: Sequence[graph_model.Version]) -> graph_builder.Built:
+    def _succeed(self, built: build.Built, before: Sequence[graph_model.Version]) -> build.Built:
         """With the beginning of this version, and what becomes of the one in the present, where a history is kept."""
         if not self._versions:
             return built
@@ -138,7 +136,11 @@ class Committer:
         return replace(built, patch=patch, chunks=tuple(replace(one, since_ms=since) for one in built.chunks))
 
     async def _keep(
-        self, owner: scope.Scope, keep: graph_model.Keep | None, before: Sequence[graph_model.Version], turn: turns.Turn
+        self,
+        owner: scope.Scope,
+        keep: graph_model.Keep | None,
+        before: Sequence[graph_model.Version],
+        turn: document_locks.Turn,
     ) -> None:
         """Copy the vectors of the version in the present, before those that the new one shares are changed."""
         if keep is None:
@@ -158,7 +160,7 @@ class Committer:
         owner: scope.Scope,
         document_id: str,
         before: Sequence[graph_model.Version],
-        turn: turns.Turn,
+        turn: document_locks.Turn,
         *,
         most: int,
     ) -> None:
@@ -173,10 +175,10 @@ class Committer:
     async def _embed(
         self,
         owner: scope.Scope,
-        built: graph_builder.Built,
+        built: build.Built,
         known: Mapping[str, str],
         urgency: priority.Priority,
-        turn: turns.Turn,
+        turn: document_locks.Turn,
     ) -> None:
         """Embed and store what is not stored yet; `known` are the document's chunks that are, with their revisions."""
         store = self._vectors
@@ -200,7 +202,7 @@ class Committer:
             )
 
     async def _touch(
-        self, owner: scope.Scope, built: graph_builder.Built, known: Mapping[str, str], turn: turns.Turn
+        self, owner: scope.Scope, built: build.Built, known: Mapping[str, str], turn: document_locks.Turn
     ) -> None:
         """Let the chunks that were stored before say what this version says of them.
 
@@ -219,10 +221,12 @@ def _qualified(request: api.IngestRequest, made: draft.Draft, before: Sequence[g
     revision = history.revision([piece.id for piece in made.pieces], made.given.stated)
     if made.given.qualified or present is None or present.revision != revision:
         return made
-    known = given.recorded(present.given, anchor=made.anchor.key, where=request.scope)
+    known = caller_facts.recorded(present.given, anchor=made.anchor.key, where=request.scope)
     return draft.given_to(made, known) if known.qualified else made
 
 
-def _taken(chunks: Sequence[model.Chunk], known: Mapping[str, str], turn: turns.Turn) -> tuple[model.Chunk, ...]:
+def _taken(
+    chunks: Sequence[model.Chunk], known: Mapping[str, str], turn: document_locks.Turn
+) -> tuple[model.Chunk, ...]:
     """An owner before this one may be frozen just before it deletes chunks as it knew them: these are other ones."""
     return tuple(replace(kept, taken=max(turn.taken, model.taken(known.get(kept.id, "")))) for kept in chunks)

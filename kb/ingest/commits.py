@@ -19,11 +19,11 @@ import codegraph
 from crds import errors as root
 from crds import priority
 from kb import api, identity, metrics, visibility
+from kb.extract import draft
+from kb.extract import git_commit as reading
 from kb.graph import model
 from kb.ingest import commit as committing
-from kb.ingest import deletion, document, extractor, redraft, symbols
-from kb.reading import commit as reading
-from kb.reading import draft
+from kb.ingest import delete, document, extractor, redraft, symbols
 
 log = structlog.get_logger(__name__)
 _PARALLEL = 64
@@ -41,7 +41,7 @@ class Commits:
         self,
         stores: document.Stores,
         documents: document.Documents,
-        deletions: deletion.Deletion,
+        deletions: delete.Deletion,
         committer: committing.Committer,
         meters: metrics.Metrics,
         reader: symbols.Symbols,
@@ -154,7 +154,7 @@ class Commits:
     ) -> tuple[api.IngestRequest, draft.Draft]:
         """The stored commit as the branches have it that stay."""
         stored = await self._stores.vectors.chunks(sent.scope, present.chunk_ids)
-        request, made = redraft.remake(sent.scope, document_id, list(stored.values()), present.given)
+        request, made = redraft.rebuild_draft(sent.scope, document_id, list(stored.values()), present.given)
         return request, draft.given_to(made, reading.without(made.given, sent.branch, sent.scope))
 
 

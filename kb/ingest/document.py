@@ -1,6 +1,6 @@
 """What is done with one document at a time: its turn, its record and its job, and its text.
 
-Requests (`kb.ingest.pipeline`), jobs (`kb.ingest.jobs`) and deletions (`kb.ingest.deletion`) work on documents through
+Requests (`kb.ingest.pipeline`), jobs (`kb.ingest.jobs`) and deletions (`kb.ingest.delete`) work on documents through
 this, each with the document's turn held.
 """
 
@@ -19,11 +19,11 @@ from kb import api, errors, identity, metrics
 from kb.aliases import registry
 from kb.content import store as content
 from kb.erasure import closed
+from kb.extract import draft, entity_types
 from kb.files import inside
 from kb.graph import store as graph
-from kb.ingest import changes, intent, source, turns
+from kb.ingest import changes, document_locks, request_record, source
 from kb.queue import job
-from kb.reading import draft, entitytypes
 from kb.rules import enforce
 from kb.vectors import store as vectors
 
@@ -68,7 +68,7 @@ class NothingDerived:
 class Stores:
     """What the pipeline writes to and reads from; without a queue there is no `index`."""
 
-    intents: intent.Intents
+    intents: request_record.IngestRequestRecords
     changes: changes.Changes
     graph: graph.Store
     vectors: vectors.Store
@@ -76,8 +76,8 @@ class Stores:
     queue: job.Queue | None = None
     aliases: registry.Registry = field(default_factory=registry.Nothing)
     shut: closed.Closed = field(default_factory=closed.Closed)
-    turns: turns.Port = field(default_factory=turns.Turns)
-    types: entitytypes.Registry = field(default_factory=entitytypes.Nothing)
+    turns: document_locks.Port = field(default_factory=document_locks.Turns)
+    types: entity_types.Registry = field(default_factory=entity_types.Nothing)
     rules: enforce.Port = field(default_factory=enforce.Nothing)
     derived: Derived = field(default_factory=NothingDerived)
 
@@ -93,7 +93,7 @@ class Documents:
         self._turns = stores.turns
 
     @asynccontextmanager
-    async def turn(self, document_id: str) -> AsyncIterator[turns.Turn]:
+    async def turn(self, document_id: str) -> AsyncIterator[document_locks.Turn]:
         """Wait until the document is in no work and models have read its request, and keep it out of work."""
         found = await self._stores.intents.find(document_id)
         if found is not None:
@@ -103,7 +103,7 @@ class Documents:
             yield turn
 
     @asynccontextmanager
-    async def writing(self, owner: scope.Scope, document_id: str) -> AsyncIterator[turns.Turn]:
+    async def writing(self, owner: scope.Scope, document_id: str) -> AsyncIterator[document_locks.Turn]:
         """The turn for a write: raises `kb.errors.Erasing` when the owner's scope is being erased."""
         async with self._turns.take(document_id) as turn:
             # What waited for the turn must not come after the erasure.
@@ -143,7 +143,7 @@ class Documents:
             raise errors.Undecided(found[0].reason)
         return False
 
-    async def expected(self, opened: intent.Intent, request: str | None) -> bool:
+    async def expected(self, opened: request_record.IngestRequestRecord, request: str | None) -> bool:
         """Whether an open request is expected to be stored or to fail: models read it, or it was tried lately and not
         too often."""
         async with self._turns.attempt(reading(opened, request)) as unread:
@@ -156,7 +156,7 @@ class Documents:
     async def overtaken(self, document_id: str, request: str) -> bool:
         """Whether another request than a job's `request` is open: it was recorded to replace the job."""
         found = await self._stores.intents.find(document_id)
-        return found is not None and found[0].state is intent.State.OPEN and found[1] != request
+        return found is not None and found[0].state is request_record.State.OPEN and found[1] != request
 
     async def waiting(self, document_id: str) -> tuple[job.Job, str] | None:
         """The document's job, with its request."""
@@ -168,19 +168,19 @@ class Documents:
             raise errors.Misconfigured("this process has no extraction queue", remedy="Use one that writes.")
         return self._stores.queue
 
-    async def extract_shown(self, owner: scope.Scope, source_urn: str, kind: str, turn: turns.Turn) -> None:
+    async def extract_shown(self, owner: scope.Scope, source_urn: str, kind: str, turn: document_locks.Turn) -> None:
         """Queue what is shown of a document of which a newer version failed: its job may have ended with a process."""
         document_id = identity.document(owner, source_urn)
         if self._stores.queue is not None and await self.committed(owner, document_id):
-            what = (source_urn, kind, job.Action.REWEAVE, priority.Priority.P3, "")
+            what = (source_urn, kind, job.Action.REBUILD_GRAPH, priority.Priority.P3, "")
             await self._stores.queue.put(document_id, owner, *what, fence=turn.fence)
 
-    async def failed(self, document_id: str, error: root.Permanent, turn: turns.Turn) -> None:
+    async def failed(self, document_id: str, error: root.Permanent, turn: document_locks.Turn) -> None:
         """Record and count that the request failed for good."""
         await self._stores.intents.fail(document_id, error.message, self._clock(), fence=turn.fence)
         self._meters.ingested.labels("failed").inc()
 
-    async def interrupted(self, document_id: str, error: root.Operational, turn: turns.Turn) -> None:
+    async def interrupted(self, document_id: str, error: root.Operational, turn: document_locks.Turn) -> None:
         """Record and count that the request stays open, and why."""
         await self._stores.intents.interrupt(document_id, error.message, self._clock(), fence=turn.fence)
         self._meters.ingested.labels("interrupted").inc()
@@ -196,14 +196,14 @@ class Documents:
         limits = inside.Limits(images=0 if request.kind in api.STRUCTURED else self._limits.images)
         return await source.read(request, self._stores.content, max_chars=self._limits.max_chars, limits=limits)
 
-    async def meet_rules(self, request: api.IngestRequest, text: str) -> enforce.Met:
+    async def meet_rules(self, request: api.IngestRequest, text: str) -> enforce.RuleMatches:
         """What the hard rules in force have to say about a document. Raises `kb.errors.Away`."""
         return await self.meeting(await self.rules(request.scope), request, text)
 
-    async def meeting(self, rules: list[api.Rule], request: api.IngestRequest, text: str) -> enforce.Met:
+    async def meeting(self, rules: list[api.Rule], request: api.IngestRequest, text: str) -> enforce.RuleMatches:
         """What those rules have to say about a document."""
         # A long text takes a while, and a thread of its own.
-        met = await asyncio.to_thread(enforce.meeting, rules, request, text) if rules else enforce.Met()
+        met = await asyncio.to_thread(enforce.match_rules, rules, request, text) if rules else enforce.RuleMatches()
         return replace(met, under=enforce.in_force(rules))
 
     async def rules(self, owner: scope.Scope) -> list[api.Rule]:
@@ -211,11 +211,11 @@ class Documents:
         return await self._stores.rules.in_force(owner)
 
     def draft(self, request: api.IngestRequest, text: str) -> draft.Draft:
-        """Raises what `kb.reading.draft.make` raises."""
+        """Raises what `kb.extract.draft.make` raises."""
         return draft.make(request, text, size=self._limits.chunk_chars, overlap=self._limits.chunk_overlap)
 
 
-def reading(opened: intent.Intent, request: str | None) -> str:
+def reading(opened: request_record.IngestRequestRecord, request: str | None) -> str:
     """The key of a turn: held while models read the request of a record, and by that of no other record."""
     which = f"{opened.attempts} {opened.updated_at.timestamp():.3f} {request}"
     return f"reading:{opened.document_id}:{identity.digest(which)}"

@@ -1,7 +1,7 @@
 """A document that says nearly the same as an earlier one: it is connected with it, and the answer names it.
 
 Nothing is left out because of it. Candidates come from keyword search over what the scope sees, and what decides is the
-text itself (`kb.reading.likeness`), so no model is asked. Only an earlier document counts: both have a time, and the
+text itself (`kb.extract.likeness`), so no model is asked. Only an earlier document counts: both have a time, and the
 same two are connected in one direction, whichever is read again.
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kb import api, selection
+from kb.extract import caller_facts, document_node, draft, likeness, mail
 from kb.graph import store as graph
-from kb.reading import anchor, draft, given, likeness, mail
 from kb.vectors import model
 from kb.vectors import store as vectors
 
@@ -61,8 +61,8 @@ def linked(made: draft.Draft, found: Found | None, request: api.IngestRequest) -
     key = _key(found.chunk, request)
     if key == made.anchor.key:
         return made
-    fact = given.Fact(DUPLICATE_OF, key, "", found.chunk.source_urn[:1024])
-    return draft.given_to(made, given.also(made.given, fact, made.anchor.key, made.anchor.type, request.scope))
+    fact = caller_facts.Fact(DUPLICATE_OF, key, "", found.chunk.source_urn[:1024])
+    return draft.given_to(made, caller_facts.also(made.given, fact, made.anchor.key, made.anchor.type, request.scope))
 
 
 def _precedes(chunk: model.Chunk, before: tuple[int, str]) -> bool:
@@ -73,7 +73,7 @@ def _precedes(chunk: model.Chunk, before: tuple[int, str]) -> bool:
 
 
 def _key(chunk: model.Chunk, request: api.IngestRequest) -> str:
-    derived = anchor.derive(chunk.source_urn, chunk.kind, request.scope)
+    derived = document_node.derive(chunk.source_urn, chunk.kind, request.scope)
     headers = mail.read(chunk.text)
     if derived.type == "email" or headers is None or not headers.message_id or chunk.kind != "email":
         return derived.key

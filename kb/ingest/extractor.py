@@ -1,6 +1,6 @@
 """What the models say of a document: the judgement that hints are made from, and the extractions of its chunks.
 
-No chunk is asked about twice: finished answers are kept (`kb.reading.answers`), and what is kept can be had alone.
+No chunk is asked about twice: finished answers are kept (`kb.extract.answers`), and what is kept can be had alone.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import TypeVar
 from crds import errors as root
 from crds import priority
 from kb import api, errors
-from kb.qualify import graph
-from kb.reading import answers, draft, entitytypes, extraction, prompt
-from kb.rules import steering
+from kb.extract import answers, draft, entity_types, extraction, prompt
+from kb.extract.qualifier import phases
+from kb.rules import overrides
 
 _Said = TypeVar("_Said")
 _HALVED_CHARS = 400
@@ -39,8 +39,8 @@ class Extractor:
     def __init__(
         self,
         asked: answers.Answers,
-        types: entitytypes.Registry,
-        qualifier: graph.Qualifier,
+        types: entity_types.Registry,
+        qualifier: phases.Qualifier,
         *,
         parallel: int,
     ) -> None:
@@ -55,18 +55,18 @@ class Extractor:
         text: str,
         made: draft.Draft,
         urgency: priority.Priority,
-        told: Sequence[str] = (),
-        steer: steering.Steering = steering.NONE,
+        prompt_rules: Sequence[str] = (),
+        overrides: overrides.Overrides = overrides.NONE,
         earlier: str = "",
-    ) -> graph.Qualified[ExtractionResult]:
+    ) -> phases.Qualified[ExtractionResult]:
         """The judgement and the extractions, or in their places the errors that `Answers.ask` raises; with the draft
-        that is to be committed, and what the qualifier understood. `told`, `steer` and `earlier` as in
+        that is to be committed, and what the qualifier understood. `prompt_rules`, `overrides` and `earlier` as in
         `Qualifier.run`."""
 
         async def read(drafted: draft.Draft, spent: answers.Spent) -> ExtractionResult:
             return await self.extract(request, drafted, urgency, spent=spent)
 
-        return await self._qualifier.run(request, text, made, urgency, read, told, steer, earlier)
+        return await self._qualifier.run(request, text, made, urgency, read, prompt_rules, overrides, earlier)
 
     async def judge(
         self,
@@ -74,16 +74,16 @@ class Extractor:
         text: str,
         made: draft.Draft,
         urgency: priority.Priority,
-        told: Sequence[str] = (),
-        steer: steering.Steering = steering.NONE,
+        prompt_rules: Sequence[str] = (),
+        overrides: overrides.Overrides = overrides.NONE,
         earlier: str = "",
-    ) -> graph.Qualified[ExtractionResult]:
+    ) -> phases.Qualified[ExtractionResult]:
         """As `both`, for a document that is not to be stored: nothing is asked about its chunks."""
 
         async def read(drafted: draft.Draft, spent: answers.Spent) -> ExtractionResult:
             return ExtractionResult({})
 
-        return await self._qualifier.run(request, text, made, urgency, read, told, steer, earlier)
+        return await self._qualifier.run(request, text, made, urgency, read, prompt_rules, overrides, earlier)
 
     async def extract(
         self,
@@ -101,7 +101,7 @@ class Extractor:
         if request.kind in api.STRUCTURED:
             return ExtractionResult({})
         slots = asyncio.Semaphore(self._parallel)
-        sets = entitytypes.sets(await self._types.holding(request.scope))
+        sets = entity_types.sets(await self._types.holding(request.scope))
 
         async def ask(piece: draft.ChunkDraft) -> extraction.Extraction:
             async with slots:
@@ -137,7 +137,7 @@ class Extractor:
         """What was said about these chunks before; asks no model."""
         if request.kind in api.STRUCTURED:
             return ExtractionResult({})
-        types = entitytypes.sets(await self._types.holding(request.scope))[0]
+        types = entity_types.sets(await self._types.holding(request.scope))[0]
         found = {
             piece.id: said
             for piece in made.pieces
@@ -149,11 +149,11 @@ class Extractor:
         return ExtractionResult(found, missing=len(made.pieces) - len(found))
 
 
-def _question(request: api.IngestRequest, piece: draft.ChunkDraft, types: entitytypes.Types) -> prompt.Prompt:
+def _question(request: api.IngestRequest, piece: draft.ChunkDraft, types: entity_types.Types) -> prompt.Prompt:
     return prompt.extract(piece.chunk.text, title=request.title, kind=request.kind, types=types)
 
 
-def _smaller(request: api.IngestRequest, piece: draft.ChunkDraft, types: entitytypes.Types) -> prompt.Prompt | None:
+def _smaller(request: api.IngestRequest, piece: draft.ChunkDraft, types: entity_types.Types) -> prompt.Prompt | None:
     """The question about the first half of the chunk; None for a chunk that is short."""
     if len(text := piece.chunk.text) < _HALVED_CHARS:
         return None

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from crds import errors as root
 from crds import priority
 from kb import api, errors
+from kb.extract.qualifier import image_reading as sights
 from kb.files import image, inside
-from kb.qualify import sight as sights
 
 PATIENCE = 8
 """Tries of a document after which it waits no longer for a vision model that is away, as a task's files do not."""

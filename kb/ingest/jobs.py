@@ -12,10 +12,10 @@ import structlog
 from crds import errors as root
 from crds import scope
 from kb import api, errors, metrics
+from kb.extract import draft
 from kb.files import inside
-from kb.ingest import commit, deletion, document, extractor, images, redraft, source, turns
+from kb.ingest import commit, delete, document, document_locks, extractor, images, redraft, source
 from kb.queue import job
-from kb.reading import draft
 
 log = structlog.get_logger(__name__)
 
@@ -36,7 +36,7 @@ class Jobs:
         self,
         stores: document.Stores,
         docs: document.Documents,
-        deletions: deletion.Deletion,
+        deletions: delete.Deletion,
         models: extractor.Extractor,
         committer: commit.Committer,
         meters: metrics.Metrics,
@@ -67,7 +67,7 @@ class Jobs:
                 to_read = await self._to_read(*held, request)
                 if to_read is None:
                     return
-            again, before = asked.action is job.Action.REWEAVE, to_read.made
+            again, before = asked.action is job.Action.REBUILD_GRAPH, to_read.made
             with self._meters.stages.labels("models").time():
                 what = (to_read.request, before, asked.urgency)
                 said = await extractor.tried(self._extractor.extract(*what, earlier=again))
@@ -83,7 +83,7 @@ class Jobs:
                     await self._write(*held, request, to_read, (before, said))
 
     @asynccontextmanager
-    async def _job(self, asked: job.Job, request: str) -> AsyncIterator[tuple[job.Job, turns.Turn] | None]:
+    async def _job(self, asked: job.Job, request: str) -> AsyncIterator[tuple[job.Job, document_locks.Turn] | None]:
         """The job as it is now with its document's turn; None when it was replaced or dropped. Records a failure."""
         queue = self._documents.queue()
         async with self._documents.writing(asked.owner, asked.document_id) as turn:
@@ -119,10 +119,10 @@ class Jobs:
                 await self._documents.failed(asked.document_id, error, turn)
                 raise
 
-    async def _to_read(self, asked: job.Job, turn: turns.Turn, request: str) -> _ToRead | None:
+    async def _to_read(self, asked: job.Job, turn: document_locks.Turn, request: str) -> _ToRead | None:
         """What models are to read of the job's document; None when there is nothing, and then the job is dropped."""
         to_read: _ToRead | None
-        if asked.action is job.Action.REWEAVE:
+        if asked.action is job.Action.REBUILD_GRAPH:
             remade = await self._remade(asked)
             to_read = _ToRead(*remade) if remade is not None else None
         else:
@@ -131,7 +131,7 @@ class Jobs:
             await self._documents.queue().drop(asked.document_id, revision=asked.revision)
         return to_read
 
-    async def _recorded(self, asked: job.Job, request: api.IngestRequest, turn: turns.Turn) -> _ToRead | None:
+    async def _recorded(self, asked: job.Job, request: api.IngestRequest, turn: document_locks.Turn) -> _ToRead | None:
         """The document as it was sent, unless another one was stored in its place since it was indexed.
 
         One that is to be stored now, and that a hard rule forbids to store meanwhile, is forgotten.
@@ -150,12 +150,12 @@ class Jobs:
                 log.info("superseded", document=made.document_id)
                 return None
             request = request.model_copy(update={"scope": await self._grouped(request.scope, shown)})
-        return _ToRead(request, made, taken.images if met.steer.looks else ())
+        return _ToRead(request, made, taken.images if met.overrides.looks else ())
 
     async def _write(
         self,
         asked: job.Job,
-        turn: turns.Turn,
+        turn: document_locks.Turn,
         text: str,
         to_read: _ToRead,
         read: tuple[draft.Draft, extractor.ExtractionResult],
@@ -164,7 +164,7 @@ class Jobs:
         request, made, (before, extracted) = to_read.request, to_read.made, read
         if {piece.id for piece in made.pieces} != {piece.id for piece in before.pieces}:
             raise errors.Outrun("the document was changed while models read it")
-        if extracted.problems and asked.action is job.Action.REWEAVE:
+        if extracted.problems and asked.action is job.Action.REBUILD_GRAPH:
             # Built without them, the document would lose what it says already; a merge has to wait instead.
             raise _not_again(extracted.problems[0])
         await self._committer.commit(request, made, extracted, asked.urgency, turn)
@@ -192,7 +192,7 @@ class Jobs:
         owner = await self._grouped(asked.owner, shown)
         versions = await self._stores.graph.versions(owner, asked.document_id)
         given = versions[0].given if versions else ""
-        return redraft.remake(owner, asked.document_id, list(stored.values()), given)
+        return redraft.rebuild_draft(owner, asked.document_id, list(stored.values()), given)
 
     async def _same(self, owner: scope.Scope, shown: Collection[str], made: draft.Draft) -> bool:
         """Whether the shown chunks are those of the draft, be it under the other ids that an earlier release made."""

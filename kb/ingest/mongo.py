@@ -3,7 +3,7 @@
 Collections `kb_intents`, `kb_answers`, `kb_changes` and `kb_passes`.
 
 A record carries the fence of the turn in which it was opened. What an older owner of the document says of it afterwards
-changes nothing (`kb.ingest.claims`).
+changes nothing (`kb.ingest.mongo_locks`).
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ import pymongo
 from crds import scope
 from kb import api, errors, mongo
 from kb.erasure import closed
-from kb.ingest import changes, intent
-from kb.reading import answers
+from kb.extract import answers
+from kb.ingest import changes, request_record
 
-_KEPT = [intent.State.OPEN.value, intent.State.FAILED.value]
+_KEPT = [request_record.State.OPEN.value, request_record.State.FAILED.value]
 INTENTS, ANSWERS, CHANGES, PASSES = "kb_intents", "kb_answers", "kb_changes", "kb_passes"
 # A kept answer that is used is written again at most that often: eviction needs no better order.
 _USED = timedelta(hours=1)
 
 
 class Ledger:
-    """Implements `kb.ingest.intent.Intents`, `kb.reading.answers.Shelf` and `kb.ingest.changes.Changes`.
+    """Keeps records, answers and changes: `IngestRequestRecords`, `answers.Shelf`, `kb.ingest.changes.Changes`.
 
     `clock` gives the current time in UTC; about `max_answers` answers are kept, the ones not used for longest go first.
     """
@@ -57,18 +57,18 @@ class Ledger:
         *,
         dated_ms: int | None = None,
         fence: int = 0,
-    ) -> intent.Intent:
+    ) -> request_record.IngestRequestRecord:
         with mongo.translated():
             await self._index()
             # Read, then written: the caller holds the document's turn, and the fence refuses one who has lost it.
             old = await self._intents.find_one({"_id": document_id}) or {}
-            again = old.get("state") == intent.State.OPEN.value and old.get("request") == request
+            again = old.get("state") == request_record.State.OPEN.value and old.get("request") == request
             first_ms = old.get("datedMs") if again else None
             row = {
                 **mongo.names(owner),
                 "sourceUrn": source_urn,
-                "state": intent.State.OPEN.value,
-                "known": bool(old.get("known")) or old.get("state") == intent.State.FINISHED.value,
+                "state": request_record.State.OPEN.value,
+                "known": bool(old.get("known")) or old.get("state") == request_record.State.FINISHED.value,
                 "attempts": old["attempts"] + 1 if again else 1,
                 "reason": "",
                 "request": request,
@@ -86,7 +86,13 @@ class Ledger:
         return _intent({"_id": document_id, **row})
 
     async def finish(self, document_id: str, now: datetime, *, fence: int = 0, stamp: str = "") -> None:
-        said = {"state": intent.State.FINISHED.value, "known": True, "reason": "", "request": None, "recorded": False}
+        said = {
+            "state": request_record.State.FINISHED.value,
+            "known": True,
+            "reason": "",
+            "request": None,
+            "recorded": False,
+        }
         said["stamp"] = stamp
         with mongo.translated():
             # Read, then written: see `open`.
@@ -94,12 +100,12 @@ class Ledger:
         await self._set(document_id, fence, {**said, "storedMs": old.get("datedMs")}, now)
 
     async def fail(self, document_id: str, reason: str, now: datetime, *, fence: int = 0) -> None:
-        await self._set(document_id, fence, {"state": intent.State.FAILED.value, "reason": reason[:1000]}, now)
+        await self._set(document_id, fence, {"state": request_record.State.FAILED.value, "reason": reason[:1000]}, now)
 
     async def refuse(
         self, document_id: str, owner: scope.Scope, source_urn: str, reason: str, now: datetime, *, fence: int = 0
     ) -> None:
-        said = {"state": intent.State.FAILED.value, "reason": reason[:1000], "updatedAt": now, "fence": fence}
+        said = {"state": request_record.State.FAILED.value, "reason": reason[:1000], "updatedAt": now, "fence": fence}
         new = {
             **mongo.names(owner),
             "sourceUrn": source_urn,
@@ -111,7 +117,7 @@ class Ledger:
         mine = _mine(document_id, fence)
         with mongo.translated():
             await self._index()
-            done = {**mine, "state": intent.State.FINISHED.value}
+            done = {**mine, "state": request_record.State.FINISHED.value}
             if (await self._intents.update_one(done, {"$set": {**said, "known": True}})).modified_count:
                 return
             # One that was accepted is there all the same, and so it is not inserted anew.
@@ -127,15 +133,15 @@ class Ledger:
         with mongo.translated():
             await self._intents.delete_one(_mine(document_id, fence))
 
-    async def find(self, document_id: str) -> tuple[intent.Intent, str | None] | None:
+    async def find(self, document_id: str) -> tuple[request_record.IngestRequestRecord, str | None] | None:
         with mongo.translated():
             row = await self._intents.find_one({"_id": document_id})
         return None if row is None else (_intent(row), row["request"])
 
     async def unfinished(
-        self, *, before: datetime, after: intent.Intent | None = None, limit: int = 100
-    ) -> list[intent.Intent]:
-        query: dict[str, Any] = {"state": intent.State.OPEN.value, "updatedAt": {"$lt": before}}
+        self, *, before: datetime, after: request_record.IngestRequestRecord | None = None, limit: int = 100
+    ) -> list[request_record.IngestRequestRecord]:
+        query: dict[str, Any] = {"state": request_record.State.OPEN.value, "updatedAt": {"$lt": before}}
         if after is not None:
             later = {"updatedAt": {"$gt": after.updated_at}}
             query["$or"] = [later, {"updatedAt": after.updated_at, "_id": {"$gt": after.document_id}}]
@@ -149,15 +155,15 @@ class Ledger:
         with mongo.translated():
             return await self._intents.find_one(query, {"_id": 1}) is not None
 
-    async def failed(self, viewer: scope.Scope, *, limit: int) -> list[intent.Intent]:
-        return await self._listed(viewer, intent.State.FAILED, limit)
+    async def failed(self, viewer: scope.Scope, *, limit: int) -> list[request_record.IngestRequestRecord]:
+        return await self._listed(viewer, request_record.State.FAILED, limit)
 
-    async def pending(self, viewer: scope.Scope, *, limit: int) -> list[intent.Intent]:
-        return await self._listed(viewer, intent.State.OPEN, limit)
+    async def pending(self, viewer: scope.Scope, *, limit: int) -> list[request_record.IngestRequestRecord]:
+        return await self._listed(viewer, request_record.State.OPEN, limit)
 
     async def listed(
         self, viewer: scope.Scope, *, beginning: str = "", after: str = "", limit: int = 100
-    ) -> list[intent.Intent]:
+    ) -> list[request_record.IngestRequestRecord]:
         query = {
             "$and": [
                 mongo.visible(viewer),
@@ -168,21 +174,21 @@ class Ledger:
             cursor = self._intents.find(query, {"request": 0}).sort("_id", 1).limit(limit)
             return [_intent(row) async for row in cursor]
 
-    async def among(self, document_ids: Collection[str]) -> dict[str, intent.Intent]:
+    async def among(self, document_ids: Collection[str]) -> dict[str, request_record.IngestRequestRecord]:
         query = {"_id": {"$in": sorted(document_ids)}, "state": {"$in": _KEPT}}
         with mongo.translated():
             return {row["_id"]: _intent(row) async for row in self._intents.find(query, {"request": 0})}
 
     async def working(self, document_ids: Collection[str]) -> set[str]:
-        query = {"_id": {"$in": sorted(document_ids)}, "state": intent.State.OPEN.value}
+        query = {"_id": {"$in": sorted(document_ids)}, "state": request_record.State.OPEN.value}
         with mongo.translated():
             return {row["_id"] async for row in self._intents.find(query, {"_id": 1})}
 
-    async def count(self) -> dict[intent.State, int]:
-        found: dict[intent.State, int] = {}
+    async def count(self) -> dict[request_record.State, int]:
+        found: dict[request_record.State, int] = {}
         with mongo.translated():
             await self._index()
-            for state in intent.State:
+            for state in request_record.State:
                 if number := await self._intents.count_documents({"state": state.value}):
                     found[state] = number
         return found
@@ -264,7 +270,9 @@ class Ledger:
             oldest = self._answers.find({}, {"_id": 1}).sort([("usedAt", 1), ("_id", 1)]).limit(excess)
             await self._answers.delete_many({"_id": {"$in": [row["_id"] async for row in oldest]}})
 
-    async def _listed(self, viewer: scope.Scope, state: intent.State, limit: int) -> list[intent.Intent]:
+    async def _listed(
+        self, viewer: scope.Scope, state: request_record.State, limit: int
+    ) -> list[request_record.IngestRequestRecord]:
         query = {**mongo.visible(viewer), "state": state.value}
         with mongo.translated():
             cursor = self._intents.find(query, {"request": 0}).sort("updatedAt", -1).limit(limit)
@@ -288,12 +296,12 @@ def _mine(document_id: str, fence: int) -> dict[str, Any]:
     return {"_id": document_id, "fence": {"$lte": fence}}
 
 
-def _intent(row: dict[str, Any]) -> intent.Intent:
-    return intent.Intent(
+def _intent(row: dict[str, Any]) -> request_record.IngestRequestRecord:
+    return request_record.IngestRequestRecord(
         document_id=row["_id"],
         owner=mongo.owner(row),
         source_urn=row["sourceUrn"],
-        state=intent.State(row["state"]),
+        state=request_record.State(row["state"]),
         known=row["known"],
         attempts=row["attempts"],
         reason=row["reason"],

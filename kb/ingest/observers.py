@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from crds import scope
 from kb import api, errors, identity, mongo
 from kb.erasure import closed
-from kb.ingest import turns
+from kb.ingest import document_locks
 
 COLLECTION = "kb_observers"
 KEPT = timedelta(days=90)
@@ -25,7 +25,7 @@ class Observers:
     """`clock` gives the current time in UTC. Raises `kb.errors.Away` and `Erasing`."""
 
     def __init__(
-        self, database: mongo.Database, owners: turns.Port, shut: closed.Closed, clock: Callable[[], datetime]
+        self, database: mongo.Database, owners: document_locks.Port, shut: closed.Closed, clock: Callable[[], datetime]
     ) -> None:
         self._rows = database[COLLECTION]
         self._turns, self._shut, self._clock = owners, shut, clock

@@ -24,29 +24,29 @@ from crds import errors as root
 from crds import priority, scope
 from kb import api, errors, identity, metrics
 from kb.code import analyst, book
+from kb.extract import answers, draft, hints
+from kb.extract.qualifier import image_reading, phases, state
 from kb.files import inside
 from kb.ingest import (
     commit,
     commits,
-    deletion,
+    delete,
     document,
+    document_locks,
     duplicates,
     extractor,
     images,
-    intent,
     jobs,
-    opening,
+    open_request,
     repeat,
     replies,
+    request_record,
     source,
     structures,
     symbols,
-    turns,
 )
-from kb.ingest import earlier as threads
-from kb.qualify import graph, sight, state
+from kb.ingest import thread_context as threads
 from kb.queue import job
-from kb.reading import answers, draft, hints
 from kb.rules import enforce
 from kb.vectors import embedding
 
@@ -67,12 +67,14 @@ class Pipeline:
         meters: metrics.Metrics,
         clock: Callable[[], datetime],
         limits: document.Limits,
-        eyes: sight.Eyes | None = None,
+        eyes: image_reading.Eyes | None = None,
         fast: answers.Answers | None = None,
         sources: budget.Budget = budget.DEFAULT,
     ) -> None:
         self._stores = stores
-        qualifier = graph.Qualifier(asked, meters, clock, eyes, tools=stores.rules if limits.tools else None, fast=fast)
+        qualifier = phases.Qualifier(
+            asked, meters, clock, eyes, tools=stores.rules if limits.tools else None, fast=fast
+        )
         self._extractor = extractor.Extractor(asked, stores.types, qualifier, parallel=limits.parallel)
         self._committer = commit.Committer(
             stores.graph,
@@ -91,7 +93,7 @@ class Pipeline:
         self._turns = stores.turns
         self._replies = replies.Replies(meters, clock, links=limits.links)
         self._documents = document.Documents(stores, meters, clock, limits)
-        self._deletion = deletion.Deletion(stores, clock)
+        self._deletion = delete.Deletion(stores, clock)
         self._images = images.Images(eyes, self.index)
         works = jobs.Jobs(
             stores, self._documents, self._deletion, self._extractor, self._committer, meters, clock, self._images
@@ -152,13 +154,13 @@ class Pipeline:
         async with AsyncExitStack() as held:
             async with self._turns.attempt(document_id) as turn:
                 found = None if turn is None else await self._stores.intents.find(document_id)
-                if turn is None or found is None or found[0].state is not intent.State.OPEN or found[1] is None:
+                if turn is None or found is None or found[0].state is not request_record.State.OPEN or found[1] is None:
                     return False
                 async with self._turns.attempt(document.reading(*found)) as unread:
                     if unread is None or await self._documents.queued(document_id):
                         return False
                 held.enter_context(self._stores.shut.entered(found[0].owner))
-                if found[1] == deletion.FORGET:
+                if found[1] == delete.FORGET:
                     await self._deletion.complete(found[0].owner, found[0].source_urn, turn)
                     return True
                 try:
@@ -171,8 +173,8 @@ class Pipeline:
             return (await self._go_on(begun, urgency)).superseded_by is None
 
     async def _begin(
-        self, document_id: str, request: api.IngestRequest, turn: turns.Turn, held: AsyncExitStack
-    ) -> opening.Begun:
+        self, document_id: str, request: api.IngestRequest, turn: document_locks.Turn, held: AsyncExitStack
+    ) -> open_request.OpenRequest:
         """Record the request. Until the end of `held` nothing else has models read it."""
         taken, made = await self._draft(document_id, request, turn)
         former = await self._former(document_id, request)
@@ -183,9 +185,9 @@ class Pipeline:
         if self._stores.queue is not None:
             # An older version that still waits there must not come after this one.
             await self._stores.queue.drop(document_id, fence=turn.fence)
-        return opening.Begun(request, taken, made, opened, former, alone)
+        return open_request.OpenRequest(request, taken, made, opened, former, alone)
 
-    async def _go_on(self, begun: opening.Begun, urgency: priority.Priority) -> api.IngestReply:
+    async def _go_on(self, begun: open_request.OpenRequest, urgency: priority.Priority) -> api.IngestReply:
         """Let models read what was begun, with the document's turn free, and commit it unless another came meanwhile.
 
         The scope counts as written to throughout.
@@ -193,7 +195,7 @@ class Pipeline:
         request, document_id = begun.request, begun.opened.document_id
         prepared = await extractor.tried(self._prepare(begun))
         if isinstance(prepared, root.JervisError):
-            qualified = graph.Qualified[extractor.ExtractionResult](
+            qualified = phases.Qualified[extractor.ExtractionResult](
                 prepared, prepared, begun.made, state.QualifierPipelineState.initial(request, begun.text)
             )
         else:
@@ -202,7 +204,13 @@ class Pipeline:
             with self._meters.stages.labels("models").time():
                 looked = images.beside(request, begun.images, late=begun.late)
                 qualified = await models(
-                    looked, begun.text, begun.made, urgency, begun.met.told, begun.met.steer, begun.thread.shown()
+                    looked,
+                    begun.text,
+                    begun.made,
+                    urgency,
+                    begun.met.prompt_rules,
+                    begun.met.overrides,
+                    begun.thread.shown(),
                 )
         judged, extracted = qualified.judged, qualified.extracted
         async with self._documents.writing(request.scope, document_id) as turn:
@@ -231,7 +239,7 @@ class Pipeline:
                 await self._finish(document_id, turn, replaced=reply.replaced, stamp=stamp)
             return reply
 
-    async def _prepare(self, begun: opening.Begun) -> opening.Begun:
+    async def _prepare(self, begun: open_request.OpenRequest) -> open_request.OpenRequest:
         """With what models need to know beside the document. Raises `kb.errors.Away`."""
         request, stores = begun.request, self._stores
         met = await self._documents.meet_rules(request, begun.text)
@@ -241,10 +249,10 @@ class Pipeline:
 
     async def _leave_out(
         self,
-        begun: opening.Begun,
+        begun: open_request.OpenRequest,
         judged: hints.Judgement | errors.Unusable,
         qualified: state.QualifierPipelineState,
-        turn: turns.Turn,
+        turn: document_locks.Turn,
         *,
         latest: bool,
     ) -> api.IngestReply:
@@ -255,7 +263,7 @@ class Pipeline:
             self._meters.ingested.labels("left_out").inc()
         return self._replies.left_out(begun, judged, qualified)
 
-    async def _is_latest(self, begun: opening.Begun) -> tuple[bool, scope.Scope, api.Superseded | None]:
+    async def _is_latest(self, begun: open_request.OpenRequest) -> tuple[bool, scope.Scope, api.Superseded | None]:
         """Whether the record is that of what was begun; not so when the same request came again, which then ends it.
         With the owner of the record, and what came in the place of the request.
 
@@ -264,12 +272,12 @@ class Pipeline:
         opened, text = begun.opened, source.record(begun.request)
         found = await self._stores.intents.find(opened.document_id)
         if found is None or found[1] in (text, None):
-            if found is not None and found[0].state is intent.State.OPEN:
+            if found is not None and found[0].state is request_record.State.OPEN:
                 mine = (found[0].attempts, found[0].updated_at) == (opened.attempts, opened.updated_at)
                 return mine, found[0].owner, None
             # Processes that took this one for gone may have finished it, or erased its scope.
             begun.alone.check()
-        gone = found is None or found[1] == deletion.FORGET
+        gone = found is None or found[1] == delete.FORGET
         return False, begun.request.scope, "Deletion" if gone else "Version"
 
     async def _judge_alone(
@@ -288,7 +296,7 @@ class Pipeline:
             with self._meters.stages.labels("models").time():
                 made = self._documents.draft(request, text)
                 looked = images.beside(request, taken.images)
-                qualified = await self._extractor.judge(looked, text, made, urgency, met.told, met.steer)
+                qualified = await self._extractor.judge(looked, text, made, urgency, met.prompt_rules, met.overrides)
             # Nothing about an erased scope is answered.
             alone.check()
             self._stores.shut.check(request.scope)
@@ -299,9 +307,9 @@ class Pipeline:
     def _not_stored(
         self,
         request: api.IngestRequest,
-        qualified: graph.Qualified[extractor.ExtractionResult],
+        qualified: phases.Qualified[extractor.ExtractionResult],
         superseded: api.Superseded,
-        met: enforce.Met,
+        met: enforce.RuleMatches,
         *,
         replaced: bool,
     ) -> api.IngestReply:
@@ -395,29 +403,31 @@ class Pipeline:
             return False
         async with self._documents.writing(listed[0].owner, document_id) as turn:
             found = await self._stores.intents.find(document_id)
-            if found is None or found[0].state is not intent.State.FAILED or found[1] is None:
+            if found is None or found[0].state is not request_record.State.FAILED or found[1] is None:
                 return False
             request = source.recorded(found[1], found[0].owner)
             await self._put(document_id, request, urgency, turn)
             await self._open(document_id, request, turn)
             return True
 
-    async def _open(self, document_id: str, request: api.IngestRequest, turn: turns.Turn) -> intent.Intent:
+    async def _open(
+        self, document_id: str, request: api.IngestRequest, turn: document_locks.Turn
+    ) -> request_record.IngestRequestRecord:
         # Whole milliseconds, as every ledger keeps them: a record is distinguished from its successor by its time too.
         now = self._clock()
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)
         what = (request.source_urn, source.record(request), now)
-        dated = intent.dated(request.observed_at, now)
+        dated = request_record.dated(request.observed_at, now)
         return await self._stores.intents.open(document_id, request.scope, *what, dated_ms=dated, fence=turn.fence)
 
     async def _put(
-        self, document_id: str, request: api.IngestRequest, urgency: priority.Priority, turn: turns.Turn
+        self, document_id: str, request: api.IngestRequest, urgency: priority.Priority, turn: document_locks.Turn
     ) -> job.Job:
         what = (request.source_urn, request.kind, job.Action.EXTRACT, urgency, source.record(request))
         return await self._documents.queue().put(document_id, request.scope, *what, fence=turn.fence)
 
     async def _draft(
-        self, document_id: str, request: api.IngestRequest, turn: turns.Turn
+        self, document_id: str, request: api.IngestRequest, turn: document_locks.Turn
     ) -> tuple[inside.Taken, draft.Draft]:
         """The text and its draft, before anything is recorded: a text that cannot be taken leaves all as it was."""
         try:
@@ -440,13 +450,13 @@ class Pipeline:
             raise
         return taken, self._documents.draft(request, taken.text)
 
-    async def _former(self, document_id: str, request: api.IngestRequest) -> opening.Former:
+    async def _former(self, document_id: str, request: api.IngestRequest) -> open_request.PreviousRequest:
         found = await self._stores.intents.find(document_id)
-        unfinished = found is not None and found[0].state is intent.State.OPEN
+        unfinished = found is not None and found[0].state is request_record.State.OPEN
         same = document.reading(*found) if found is not None and unfinished and repeat.continues(found, request) else ""
-        return opening.Former(await self._documents.waiting(document_id), unfinished, same)
+        return open_request.PreviousRequest(await self._documents.waiting(document_id), unfinished, same)
 
-    async def _restore(self, owner: scope.Scope, former: tuple[job.Job, str], turn: turns.Turn) -> None:
+    async def _restore(self, owner: scope.Scope, former: tuple[job.Job, str], turn: document_locks.Turn) -> None:
         """Put back the job of the version that stays: what is shown of it has not been extracted yet."""
         old, request = former
         queue = self._documents.queue()
@@ -457,7 +467,11 @@ class Pipeline:
 
     @asynccontextmanager
     async def _settled(
-        self, request: api.IngestRequest, former: opening.Former, turn: turns.Turn, put: job.Job | None = None
+        self,
+        request: api.IngestRequest,
+        former: open_request.PreviousRequest,
+        turn: document_locks.Turn,
+        put: job.Job | None = None,
     ) -> AsyncIterator[None]:
         """Record how the work on a document failed; the version before it stays whole, with its job.
 
@@ -467,7 +481,7 @@ class Pipeline:
         try:
             yield
         except root.Permanent as error:
-            if put is not None and (former.job is None or former.job[0].action is job.Action.REWEAVE):
+            if put is not None and (former.job is None or former.job[0].action is job.Action.REBUILD_GRAPH):
                 await self._documents.queue().drop(document_id, fence=turn.fence)
             if former.job is not None:
                 await self._restore(request.scope, former.job, turn)
@@ -481,18 +495,18 @@ class Pipeline:
             await self._documents.interrupted(document_id, error, turn)
             raise
 
-    async def _finish(self, document_id: str, turn: turns.Turn, *, replaced: bool, stamp: str = "") -> None:
+    async def _finish(self, document_id: str, turn: document_locks.Turn, *, replaced: bool, stamp: str = "") -> None:
         await self._stores.intents.finish(document_id, self._clock(), fence=turn.fence, stamp=stamp)
         self._meters.ingested.labels("replaced" if replaced else "new").inc()
 
     async def _store(
         self,
-        begun: opening.Begun,
+        begun: open_request.OpenRequest,
         judged: hints.Judgement | errors.Unusable,
         extracted: extractor.ExtractionResult,
         qualified: state.QualifierPipelineState,
         urgency: priority.Priority,
-        turn: turns.Turn,
+        turn: document_locks.Turn,
     ) -> api.IngestReply:
         request, made, opened = begun.request, begun.made, begun.opened
         built = await self._committer.commit(request, made, extracted, urgency, turn)

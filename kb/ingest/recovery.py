@@ -14,7 +14,7 @@ import structlog
 
 from crds import errors, priority
 from kb import loops, metrics
-from kb.ingest import intent, lanes, pipeline
+from kb.ingest import lanes, pipeline, request_record
 
 log = structlog.get_logger(__name__)
 
@@ -27,7 +27,7 @@ class Recovery:
 
     def __init__(
         self,
-        intents: intent.Intents,
+        intents: request_record.IngestRequestRecords,
         pipe: pipeline.Pipeline,
         writers: lanes.Lanes,
         meters: metrics.Metrics,
@@ -45,17 +45,17 @@ class Recovery:
     async def sweep(self, *, before: datetime) -> int:
         """Try every document left open since `before` once; returns how many were finished."""
         finished = 0
-        after: intent.Intent | None = None
+        after: request_record.IngestRequestRecord | None = None
         while page := await self._intents.unfinished(before=before, after=after):
             for record in page:
                 finished += await self._finish(record)
             after = page[-1]
         counted = await self._intents.count()
-        self._meters.unfinished.set(counted.get(intent.State.OPEN, 0))
-        self._meters.failed.set(counted.get(intent.State.FAILED, 0))
+        self._meters.unfinished.set(counted.get(request_record.State.OPEN, 0))
+        self._meters.failed.set(counted.get(request_record.State.FAILED, 0))
         return finished
 
-    async def _finish(self, record: intent.Intent) -> bool:
+    async def _finish(self, record: request_record.IngestRequestRecord) -> bool:
         if await self._pipeline.in_work(record.document_id) or await self._pipeline.queued(record.document_id):
             return False
         try:

@@ -11,11 +11,11 @@ from datetime import datetime
 
 from crds import scope
 from kb import api
-from kb.reading import anchor, chunk, draft, given, sentence
+from kb.extract import caller_facts, chunk, document_node, draft, sentence
 from kb.vectors import model
 
 
-def remake(
+def rebuild_draft(
     owner: scope.Scope, document_id: str, stored: Sequence[model.Chunk], given_text: str
 ) -> tuple[api.IngestRequest, draft.Draft]:
     """The request, as far as weaving reads it, and the draft of the document whose chunks (at least one) are given.
@@ -40,7 +40,7 @@ def remake(
         )
         for one in ordered
     )
-    own = anchor.derive(first.source_urn, first.kind, owner)
-    facts = given.recorded(given_text, anchor=own.key, where=owner)
+    own = document_node.derive(first.source_urn, first.kind, owner)
+    facts = caller_facts.recorded(given_text, anchor=own.key, where=owner)
     made = draft.Draft(document_id, own, first.heading, pieces)
     return request, draft.given_to(made, facts)

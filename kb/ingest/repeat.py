@@ -18,7 +18,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from kb import api, errors, identity
-from kb.ingest import document, intent, source
+from kb.ingest import document, request_record, source
 from kb.rules import enforce
 
 
@@ -44,7 +44,9 @@ def stamp(request: api.IngestRequest, rules: str) -> str:
 
 
 async def find(
-    documents: document.Documents, request: api.IngestRequest, found: tuple[intent.Intent, str | None] | None
+    documents: document.Documents,
+    request: api.IngestRequest,
+    found: tuple[request_record.IngestRequestRecord, str | None] | None,
 ) -> api.Repeat | None:
     """The task that the same document came with before, or for which models read it. Raises `kb.errors.Away`."""
     came = request.task
@@ -52,12 +54,12 @@ async def find(
         return None
     known, text = found
     mine = {came.uid, *(came.instead_of or ())}
-    if known.state is intent.State.OPEN and text is not None and await documents.expected(known, text):
+    if known.state is request_record.State.OPEN and text is not None and await documents.expected(known, text):
         # The rules may be other ones now: that is known when it is stored.
         other = _opened_for(found, request)
         if other is not None and other.uid not in mine:
             return api.Repeat(task_uid=other.uid, task=other.name, reading=True)
-    if known.state is not intent.State.FINISHED or not known.stamp:
+    if known.state is not request_record.State.FINISHED or not known.stamp:
         return None
     kept = Stamp(**json.loads(known.stamp))
     if kept.uid in mine or kept.digest != _digest(request, enforce.in_force(await documents.rules(request.scope))):
@@ -65,15 +67,22 @@ async def find(
     return api.Repeat(task_uid=kept.uid, task=kept.name)
 
 
-def continues(found: tuple[intent.Intent, str | None] | None, request: api.IngestRequest) -> bool:
+def continues(found: tuple[request_record.IngestRequestRecord, str | None] | None, request: api.IngestRequest) -> bool:
     """Whether the request that is open is the same document, whichever task it came with."""
     return found is not None and (found[1] == source.record(request) or _opened_for(found, request) is not None)
 
 
-def _opened_for(found: tuple[intent.Intent, str | None], request: api.IngestRequest) -> api.TaskOrigin | None:
+def _opened_for(
+    found: tuple[request_record.IngestRequestRecord, str | None], request: api.IngestRequest
+) -> api.TaskOrigin | None:
     """The task of the open request, where that is the same document with a fingerprint."""
     known, text = found
-    if request.task is None or not request.task.fingerprint or known.state is not intent.State.OPEN or text is None:
+    if (
+        request.task is None
+        or not request.task.fingerprint
+        or known.state is not request_record.State.OPEN
+        or text is None
+    ):
         return None
     opened = _read(text, known)
     return opened.task if opened is not None and opened.task is not None and _same(opened, request) else None
@@ -111,7 +120,7 @@ def _digest(request: api.IngestRequest, rules: str) -> str:
     return identity.digest(json.dumps([own, request.task.fingerprint, whole, sorted(request.team), rules]))
 
 
-def _read(text: str, known: intent.Intent) -> api.IngestRequest | None:
+def _read(text: str, known: request_record.IngestRequestRecord) -> api.IngestRequest | None:
     try:
         return source.recorded(text, known.owner)
     except errors.Invalid:

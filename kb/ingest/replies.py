@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 
 from crds import errors as root
 from kb import api, errors, metrics
 from kb import hidden as unseen
-from kb.ingest import extractor, graph_builder, opening, source
-from kb.links import extract
-from kb.qualify import graph, state
-from kb.reading import hints
+from kb.extract import hints, links_in_text
+from kb.extract.qualifier import phases, state
+from kb.ingest import build, extractor, open_request, source
 from kb.rules import enforce
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What models and rules say of a document: the rules have the last word in each field."""
+
+    summary: str
+    hints: api.Hints
+    directive: api.QualifierDirective
+    rules: list[api.RuleActed]
+
+    def of(self, qualification: api.Qualification | None) -> api.Qualification | None:
+        """The qualification with the routing decision that follows from the hints."""
+        if qualification is None or qualification.routing_decision is None:
+            return qualification
+        routing = hints.lift(qualification.routing_decision, self.hints)
+        return qualification.model_copy(update={"routing_decision": routing})
 
 
 class Replies:
@@ -24,35 +41,35 @@ class Replies:
 
     def left_out(
         self,
-        begun: opening.Begun,
+        begun: open_request.OpenRequest,
         judged: hints.Judgement | errors.Unusable,
         qualified: state.QualifierPipelineState,
     ) -> api.IngestReply:
         """To a request that a hard rule forbids to store."""
         failed = "The document is not stored, because a hard rule forbids it, and it could not be judged"
-        summary, found, acted = self._judgement(judged, failed, begun.met)
+        verdict = self._verdict(judged, failed, begun.met)
         return api.IngestReply(
             source_urn=begun.request.source_urn,
             replaced=begun.opened.known,
             chunk_ids=[],
             node_keys=[],
             edge_count=0,
-            summary=summary,
-            hints=found,
-            directive=hints.direct(judged, found, self._clock()),
+            summary=verdict.summary,
+            hints=verdict.hints,
+            directive=verdict.directive,
             problems=list(qualified.errors),
-            qualification=qualified.qualification(),
+            qualification=verdict.of(qualified.qualification()),
             hidden=self.hidden(begun.text),
-            rules=[*begun.met.unindexed, *acted],
+            rules=[*begun.met.unindexed, *verdict.rules],
             indexed=False,
         )
 
     def unstored(
         self,
         request: api.IngestRequest,
-        qualified: graph.Qualified[extractor.ExtractionResult],
+        qualified: phases.Qualified[extractor.ExtractionResult],
         superseded: api.Superseded,
-        met: enforce.Met,
+        met: enforce.RuleMatches,
         *,
         replaced: bool,
     ) -> api.IngestReply:
@@ -61,7 +78,7 @@ class Replies:
         Models that failed are no error: repeated, a request without a time would undo what came after it.
         """
         failed = "A newer version or a deletion came, and this one could not be judged"
-        summary, found, acted = self._judgement(qualified.judged, failed, met)
+        verdict = self._verdict(qualified.judged, failed, met)
         return api.IngestReply(
             source_urn=request.source_urn,
             replaced=replaced,
@@ -69,37 +86,37 @@ class Replies:
             chunk_ids=[],
             node_keys=[],
             edge_count=0,
-            summary=summary,
-            hints=found,
-            directive=hints.direct(qualified.judged, found, self._clock()),
-            qualification=qualified.state.qualification(),
-            rules=acted,
+            summary=verdict.summary,
+            hints=verdict.hints,
+            directive=verdict.directive,
+            qualification=verdict.of(qualified.state.qualification()),
+            rules=verdict.rules,
             hidden=self.hidden(qualified.state.original_text),
         )
 
     async def stored(
         self,
-        begun: opening.Begun,
-        built: graph_builder.Built,
+        begun: open_request.OpenRequest,
+        built: build.Built,
         judged: hints.Judgement | errors.Unusable,
         extracted: extractor.ExtractionResult,
         qualified: state.QualifierPipelineState,
     ) -> api.IngestReply:
         """To a request whose document is stored."""
         failed = "The document is stored, but it could not be judged"
-        summary, found, acted = self._judgement(judged, failed, begun.met)
+        verdict = self._verdict(judged, failed, begun.met)
         # A linked page only mentions its links: nothing follows them.
         most = 0 if begun.request.kind == "link" else self._links
-        linked = await asyncio.to_thread(extract.find, begun.text, most=most)
+        linked = await asyncio.to_thread(links_in_text.find, begun.text, most=most)
         return api.IngestReply(
             source_urn=begun.request.source_urn,
             replaced=begun.opened.known,
             chunk_ids=list(built.patch.chunk_ids),
             node_keys=sorted({mention.node_key for mention in built.patch.mentions}),
             edge_count=len(built.edges),
-            summary=summary,
-            hints=found,
-            directive=hints.direct(judged, found, self._clock()),
+            summary=verdict.summary,
+            hints=verdict.hints,
+            directive=verdict.directive,
             problems=[
                 *source.unread(begun.text),
                 *extracted.problems,
@@ -107,27 +124,26 @@ class Replies:
                 *begun.taken.problems,
                 *built.problems,
             ],
-            qualification=qualified.created().qualification(),
+            qualification=verdict.of(qualified.created().qualification()),
             links=[api.Link(url=one.url, before=one.before, after=one.after) for one in linked],
-            rules=acted,
+            rules=verdict.rules,
             hidden=self.hidden(begun.text),
             earlier=begun.thread.sources(),
             answered=begun.thread.answered(qualified),
             duplicate=begun.like.reply() if begun.like else None,
         )
 
-    def _judgement(
-        self, judged: hints.Judgement | root.JervisError, failed: str, met: enforce.Met
-    ) -> tuple[str, api.Hints, list[api.RuleActed]]:
-        """Summary, hints, and the rules that changed them; `failed` begins the sentence for when models gave none."""
+    def _verdict(self, judged: hints.Judgement | root.JervisError, failed: str, met: enforce.RuleMatches) -> _Verdict:
+        """What a reply says of a document; `failed` begins the sentence for when models gave nothing."""
+        now = self._clock()
         if isinstance(judged, root.JervisError):
-            summary, found = "", hints.unknown(f"{failed}: {judged.message}")
+            summary, noticed = "", hints.unknown(f"{failed}: {judged.message}")
         else:
-            summary, found = judged.summary, hints.settle(judged, self._clock())
-        found, acted = met.settle(found)
-        if found.route is not None:
-            self._meters.ruled.labels(found.route).inc()
-        return summary, found, acted
+            summary, noticed = judged.summary, hints.settle(judged, now)
+        decided, rules = met.apply_rules(noticed)
+        if decided.route is not None:
+            self._meters.ruled.labels(decided.route).inc()
+        return _Verdict(summary, decided, hints.direct(judged, decided, now), rules)
 
     def hidden(self, text: str) -> list[api.HiddenText]:
         """What is hidden in a text that was taken, listed and counted."""

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from crds import scope
 from kb import api, sqlite, visibility
-from kb.ingest import changes, intent
-from kb.reading import answers
+from kb.extract import answers
+from kb.ingest import changes, request_record
 
 # ruff: noqa: S608 -- the interpolated parts are constants, never a value
 
@@ -122,7 +122,9 @@ _PENDING = _FAILED.replace("'Failed'", "'Open'")
 
 
 class Ledger:
-    """Implements `kb.ingest.intent.Intents`, `kb.reading.answers.Shelf` and `kb.ingest.changes.Changes` over `path`.
+    """Records, kept answers and changes over the file `path`.
+
+    It implements `IngestRequestRecords`, `kb.extract.answers.Shelf` and `kb.ingest.changes.Changes`.
 
     `clock` gives the current time in UTC; about `max_answers` answers are kept, the ones not used for longest go first.
     """
@@ -156,7 +158,7 @@ class Ledger:
         *,
         dated_ms: int | None = None,
         fence: int = 0,
-    ) -> intent.Intent:
+    ) -> request_record.IngestRequestRecord:
         values = {**_values(document_id, owner, source_urn, now), "request": request, "dated": dated_ms}
         row = await self._database.write(lambda connection: connection.execute(_OPEN, values).fetchone())
         return _intent(row)
@@ -173,7 +175,7 @@ class Ledger:
         values = {**_values(document_id, owner, source_urn, now), "reason": reason[:1000]}
         await self._database.write(lambda connection: connection.execute(_REFUSE, values), durable=False)
 
-    async def find(self, document_id: str) -> tuple[intent.Intent, str | None] | None:
+    async def find(self, document_id: str) -> tuple[request_record.IngestRequestRecord, str | None] | None:
         row = await self._database.read(lambda connection: connection.execute(_FIND, (document_id,)).fetchone())
         return None if row is None else (_intent(row), row["request"])
 
@@ -186,8 +188,8 @@ class Ledger:
         )
 
     async def unfinished(
-        self, *, before: datetime, after: intent.Intent | None = None, limit: int = 100
-    ) -> list[intent.Intent]:
+        self, *, before: datetime, after: request_record.IngestRequestRecord | None = None, limit: int = 100
+    ) -> list[request_record.IngestRequestRecord]:
         values = {
             "before": _text(before),
             "at": "" if after is None else _text(after.updated_at),
@@ -201,25 +203,25 @@ class Ledger:
         row = await self._database.read(lambda connection: connection.execute(_MENTIONS, (text,)).fetchone())
         return row is not None
 
-    async def failed(self, viewer: scope.Scope, *, limit: int) -> list[intent.Intent]:
+    async def failed(self, viewer: scope.Scope, *, limit: int) -> list[request_record.IngestRequestRecord]:
         values = {"client": viewer.client_id, "project": viewer.project_id, "grp": viewer.group_id, "limit": limit}
         rows = await self._database.read(lambda connection: connection.execute(_FAILED, values).fetchall())
         return [_intent(row) for row in rows]
 
-    async def pending(self, viewer: scope.Scope, *, limit: int) -> list[intent.Intent]:
+    async def pending(self, viewer: scope.Scope, *, limit: int) -> list[request_record.IngestRequestRecord]:
         values = {"client": viewer.client_id, "project": viewer.project_id, "grp": viewer.group_id, "limit": limit}
         rows = await self._database.read(lambda connection: connection.execute(_PENDING, values).fetchall())
         return [_intent(row) for row in rows]
 
     async def listed(
         self, viewer: scope.Scope, *, beginning: str = "", after: str = "", limit: int = 100
-    ) -> list[intent.Intent]:
+    ) -> list[request_record.IngestRequestRecord]:
         values = {"client": viewer.client_id, "project": viewer.project_id, "grp": viewer.group_id, "limit": limit}
         bound = values | {"beginning": beginning, "after": after}
         rows = await self._database.read(lambda connection: connection.execute(_LISTED, bound).fetchall())
         return [_intent(row) for row in rows]
 
-    async def among(self, document_ids: Collection[str]) -> dict[str, intent.Intent]:
+    async def among(self, document_ids: Collection[str]) -> dict[str, request_record.IngestRequestRecord]:
         bound = {"ids": json.dumps(sorted(document_ids))}
         rows = await self._database.read(lambda connection: connection.execute(_AMONG, bound).fetchall())
         return {row["document_id"]: _intent(row) for row in rows}
@@ -235,11 +237,11 @@ class Ledger:
         )
         return {row["document_id"] for row in rows}
 
-    async def count(self) -> dict[intent.State, int]:
+    async def count(self) -> dict[request_record.State, int]:
         rows = await self._database.read(
             lambda connection: connection.execute("SELECT state, count(*) AS n FROM intents GROUP BY state").fetchall()
         )
-        return {intent.State(row["state"]): row["n"] for row in rows}
+        return {request_record.State(row["state"]): row["n"] for row in rows}
 
     async def regroup(self, owner: scope.Scope) -> list[str]:
         values = {"client": owner.client_id, "project": owner.project_id, "grp": owner.group_id}
@@ -324,12 +326,12 @@ class Ledger:
         await self._database.write(lambda connection: connection.execute(statement, values), durable=durable)
 
 
-def _intent(row: sqlite3.Row) -> intent.Intent:
-    return intent.Intent(
+def _intent(row: sqlite3.Row) -> request_record.IngestRequestRecord:
+    return request_record.IngestRequestRecord(
         document_id=row["document_id"],
         owner=_owner(row),
         source_urn=row["source_urn"],
-        state=intent.State(row["state"]),
+        state=request_record.State(row["state"]),
         known=bool(row["known"]),
         attempts=row["attempts"],
         reason=row["reason"],

@@ -28,7 +28,7 @@ from crds import priority, scope
 from kb import api, errors, identity, metrics, visibility
 from kb.code import analyst, book, cpg, pass_figures
 from kb.ingest import commit as committing
-from kb.ingest import deletion, document, extractor, turns
+from kb.ingest import delete, document, document_locks, extractor
 from kb.ingest.commits import Code
 from kb.rules import enforce
 
@@ -75,7 +75,7 @@ class Structures:
     def __init__(
         self,
         documents: document.Documents,
-        deletions: deletion.Deletion,
+        deletions: delete.Deletion,
         committer: committing.Committer,
         known: book.Book,
         analysts: analyst.Analyst,
@@ -152,7 +152,7 @@ class Structures:
             unmatched=added["unmatched"],
         )
 
-    async def _announced(self, sent: api.GitStructure, before: book.Branch, turn: turns.Turn) -> book.Branch:
+    async def _announced(self, sent: api.GitStructure, before: book.Branch, turn: document_locks.Turn) -> book.Branch:
         """The record of the branch with the coming tree, before any facts of it: they are found again, and stay while
         other branches let go of theirs."""
         coming = {one.path: one.blob for one in sent.files}
@@ -236,7 +236,7 @@ class Structures:
         self,
         sent: api.GitStructure,
         before: book.Branch,
-        turn: turns.Turn,
+        turn: document_locks.Turn,
         urgency: priority.Priority,
         code_of: Code,
         added: dict[str, int] | None = None,
@@ -295,7 +295,7 @@ class Structures:
         self,
         sent: api.GitStructure,
         before: book.Branch,
-        turn: turns.Turn,
+        turn: document_locks.Turn,
         urgency: priority.Priority,
         code_of: Code,
     ) -> api.GitStructureReply:
@@ -320,7 +320,7 @@ class Structures:
         sent: api.GitStructure,
         work: _Round,
         rules: list[api.Rule],
-        turn: turns.Turn,
+        turn: document_locks.Turn,
         urgency: priority.Priority,
         code_of: Code,
     ) -> list[api.FileOutcome]:
@@ -386,7 +386,7 @@ class Structures:
         before: book.Branch,
         found: analyst.Analysis,
         work: _Round,
-        turn: turns.Turn,
+        turn: document_locks.Turn,
         *,
         done: bool,
     ) -> book.Branch:

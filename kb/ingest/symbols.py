@@ -16,7 +16,7 @@ from codegraph.parse import changes, grammars
 from codegraph.parse.facts import FOR_NOW, FileFacts, Skipped
 from kb import api, metrics
 from kb.code import pass_figures
-from kb.reading.commit import Read
+from kb.extract.git_commit import Read
 
 SECONDS = 30.0
 """Of the pass of one request."""

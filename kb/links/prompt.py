@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from kb import api
-from kb.reading import prompt, shape
+from kb.extract import prompt, shape
 
 LINK = "kb.link/v1"
 _INSTRUCTIONS = """A document holds a link, and a program asks whether it may open the linked page once, to read it for

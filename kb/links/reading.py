@@ -8,10 +8,12 @@ seed 000 "Link Handling Flow".
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import time
 import urllib.parse
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pydantic
 import structlog
@@ -22,12 +24,12 @@ from crds import priority, scope
 from kb import api, errors, identity, metrics, paging
 from kb.content import store as content
 from kb.crawl import address, fetch, frontier, page
+from kb.extract import answers, caller_facts, document_node, links_in_text
 from kb.files import reader, sniff
 from kb.graph import store as graph
 from kb.ingest import intake, source
-from kb.links import extract, hosts, patterns, prompt, safety
-from kb.reading import anchor, answers, given
-from kb.rules import enforce, fetching, linking
+from kb.links import hosts, patterns, prompt, safety
+from kb.rules import enforce, fetching, linking, overrides
 
 log = structlog.get_logger(__name__)
 
@@ -53,7 +55,7 @@ def stated(text: str) -> api.LinkSource:
             return api.LinkSource.model_validate_json(text)
         except pydantic.ValidationError:
             pass  # a text that merely begins so
-    found = extract.find(text, most=1)
+    found = links_in_text.find(text, most=1)
     if not found:
         raise errors.Invalid(
             "the content has no link", field="content", remedy="Give a URL that begins with https:// or http://."
@@ -104,11 +106,12 @@ class Reader:
         Raises `kb.errors.Invalid` for content without a link, and what the stores and the router raise. What the site
         does is no error: the reply says it.
         """
-        about = stated(await source.text(request, self._stored, max_chars=1_000_000))
-        url = extract.normalise(about.url)
+        text = await source.text(request, self._stored, max_chars=1_000_000)
+        about = stated(text)
+        url = links_in_text.normalise(about.url)
         if url is None:
             report = api.LinkReport(
-                url=about.url[: extract.URL_CHARS],
+                url=about.url[: links_in_text.URL_CHARS],
                 outcome=api.LinkOutcome.UNSAFE,
                 reason="It is no plain web address (https:// or http:// and a host, without a login).",
             )
@@ -118,7 +121,18 @@ class Reader:
         assert reply.link is not None
         self._meters.links.labels(reply.link.outcome.value).inc()
         log.info("link", outcome=reply.link.outcome.value, document=identity.document(request.scope, reply.source_urn))
-        return reply
+        # Whether a link may be opened is asked before its page is read, and so before its route is decided.
+        return reply if reply.link.outcome is api.LinkOutcome.UNCLEAR else await self._routed(request, text, reply)
+
+    async def _routed(self, request: api.LinkRequest, text: str, reply: api.IngestReply) -> api.IngestReply:
+        """The reply with the last word of the rules about a link's task with this text. Raises what they raise."""
+        sent = request.document().model_copy(update={"source_urn": reply.source_urn})
+        matches = await asyncio.to_thread(enforce.match_rules, await self._rules.in_force(request.scope), sent, text)
+        # No model judges the page and none is steered: lines about that decide nothing here.
+        decided, rules = replace(matches, rules_too_long=(), overrides=overrides.NONE).apply_rules(reply.hints)
+        if decided.route is not None:
+            self._meters.ruled.labels(decided.route).inc()
+        return reply.model_copy(update={"hints": decided, "rules": [*reply.rules, *rules]})
 
     async def _judged(
         self, request: api.LinkRequest, about: api.LinkSource, url: str, urgency: priority.Priority
@@ -235,7 +249,7 @@ class Reader:
 
         async def permit(asked: str) -> None:
             """Of redirects, too: a link may lead to one that must not be opened."""
-            normal = extract.normalise(asked)
+            normal = links_in_text.normalise(asked)
             found = safety.qualify(normal, held) if normal else None
             if found is None or found.verdict in (safety.Verdict.BLOCKED, safety.Verdict.UNSAFE):
                 raise fetch.Refused(f"it leads to {asked[:200]}: {found.reason if found else 'no plain web address'}")
@@ -273,10 +287,10 @@ class Reader:
             return said(api.LinkOutcome.REFUSED, seen.reason)
         mentioned, room = [], _MENTIONED_CHARS
         for link in seen.page.links:
-            normal = extract.normalise(link)
+            normal = links_in_text.normalise(link)
             if normal and (room := room - len(normal)) > 0:
                 mentioned.append(normal)
-        own = anchor.derive(urn, KIND, request.scope).key
+        own = document_node.derive(urn, KIND, request.scope).key
         origin = _origin(about, request.scope)
         title = seen.page.title or about.subject or url
         document = request.model_copy(
@@ -297,7 +311,9 @@ class Reader:
                 "nodes": [_node(own, url, seen.page.title)],
                 "relationships": [
                     api.GivenRelationship(
-                        source=f"{given.DOCUMENT}{own}", type="found_in", target=f"{given.DOCUMENT}{origin}"
+                        source=f"{caller_facts.DOCUMENT}{own}",
+                        type="found_in",
+                        target=f"{caller_facts.DOCUMENT}{origin}",
                     )
                 ]
                 if origin and origin != own
@@ -308,6 +324,9 @@ class Reader:
             made = await self._intake.take(document, urgency)
         except root.Permanent as error:
             return said(api.LinkOutcome.REFUSED, error.message)
+        if not made.indexed:
+            forbidden = said(api.LinkOutcome.REFUSED, "a hard rule forbids to store its page")
+            return forbidden.model_copy(update={"indexed": False, "rules": made.rules, "replaced": made.replaced})
         reply = said(api.LinkOutcome.INDEXED, "its page is a document now")
         keys = [own, *([origin] if origin and origin != own else [])]
         return reply.model_copy(
@@ -335,11 +354,11 @@ class Reader:
 
 def _node(key: str, url: str, title: str) -> api.GivenNode:
     properties = {"url": url, "host": urllib.parse.urlsplit(url).hostname or "", "title": title[:1000]}
-    return api.GivenNode(key=f"{given.DOCUMENT}{key}", type=KIND, properties=properties)
+    return api.GivenNode(key=f"{caller_facts.DOCUMENT}{key}", type=KIND, properties=properties)
 
 
 def _origin(about: api.LinkSource, where: scope.Scope) -> str:
-    return anchor.derive(about.source_urn, about.source_kind or KIND, where).key if about.source_urn else ""
+    return document_node.derive(about.source_urn, about.source_kind or KIND, where).key if about.source_urn else ""
 
 
 def _said(urn: str, url: str, outcome: api.LinkOutcome, reason: str) -> api.IngestReply:

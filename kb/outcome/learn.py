@@ -8,9 +8,9 @@ from pydantic import Field, StringConstraints
 
 from crds import priority
 from kb import api
+from kb.extract import answers, prompt, shape
 from kb.ingest import intake
 from kb.outcome import significance
-from kb.reading import answers, prompt, shape
 
 PROMPT = "kb.outcome/v1"
 KIND = "task_outcome"

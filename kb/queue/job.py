@@ -30,7 +30,7 @@ class Action(StrEnum):
     """
 
     EXTRACT = "Extract"
-    REWEAVE = "Reweave"
+    REBUILD_GRAPH = "Reweave"
 
 
 @dataclass(frozen=True)

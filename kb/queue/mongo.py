@@ -121,7 +121,7 @@ class Queue:
                     return _job(row, self._clock())
                 if fence and old["fence"] > fence:
                     raise errors.Outrun("another process has queued a newer request of this document")
-                if action is job.Action.REWEAVE and old["action"] == job.Action.EXTRACT.value:
+                if action is job.Action.REBUILD_GRAPH and old["action"] == job.Action.EXTRACT.value:
                     return _job(old, self._clock())
                 change = {
                     **said,

@@ -23,7 +23,7 @@ from crds import priority, scope
 from kb import errors, metrics
 from kb.graph import model as graph_model
 from kb.graph import store as graph
-from kb.ingest import turns
+from kb.ingest import document_locks
 from kb.reindex.indexes import Indexes
 from kb.reindex.phase import Book, Phase, View
 from kb.vectors import embedding, model
@@ -35,7 +35,7 @@ _PAGE = 500
 _AT_ONCE = 8
 _PROBE = "Is this model there?"
 
-Writing = Callable[[scope.Scope, str], AbstractAsyncContextManager[turns.Turn]]
+Writing = Callable[[scope.Scope, str], AbstractAsyncContextManager[document_locks.Turn]]
 """The turn of an owner's document, unless its scope is being erased."""
 
 
@@ -77,7 +77,7 @@ class Reindexer:
         self._drop = drop
         self._passes = 0
 
-    async def step(self, turn: turns.Turn) -> bool:
+    async def step(self, turn: document_locks.Turn) -> bool:
         """Do what the phase wants next; whether that may be followed by another step at once.
 
         `turn` is that of the duty. Raises what the stores and the model raise, and `kb.errors.Outrun`.
@@ -115,7 +115,7 @@ class Reindexer:
         await self._view.look()
         return True
 
-    async def run(self, turn: turns.Turn, *, interval: float) -> None:
+    async def run(self, turn: document_locks.Turn, *, interval: float) -> None:
         """Go on until it is done, and look every `interval` seconds; until cancelled."""
         while True:
             more = False
@@ -133,18 +133,18 @@ class Reindexer:
         found = await self._book.find()
         return found is not None and found.drop_asked
 
-    async def _excuse(self, turn: turns.Turn, reason: str) -> None:
+    async def _excuse(self, turn: document_locks.Turn, reason: str) -> None:
         try:
             await self._note(turn, self._view.phase, Pass(passes=self._passes), reason)
         except root.Operational as error:
             log.warning("the reindex cannot be recorded", reason=error.message)
 
-    async def _note(self, turn: turns.Turn, phase: Phase, done: Pass, reason: str = "") -> None:
+    async def _note(self, turn: document_locks.Turn, phase: Phase, done: Pass, reason: str = "") -> None:
         self._meters.reindex_chunks.labels("checked").set(done.checked)
         self._meters.reindex_chunks.labels("total").set(done.chunks)
         await self._book.note(phase, turn.fence, progress=asdict(done), reason=reason)
 
-    async def _pass(self, turn: turns.Turn) -> Pass:
+    async def _pass(self, turn: document_locks.Turn) -> Pass:
         """Go over everything once; the new index is whole when nothing was copied or left."""
         self._passes += 1
         clients = await self._graph.clients()
@@ -164,7 +164,9 @@ class Reindexer:
         log.info("reindex pass", **asdict(done))
         return done
 
-    async def _page(self, client_id: str, page: Sequence[graph_model.Committed], turn: turns.Turn, done: Pass) -> None:
+    async def _page(
+        self, client_id: str, page: Sequence[graph_model.Committed], turn: document_locks.Turn, done: Pass
+    ) -> None:
         ids = [row.chunk_id for row in page]
         lines = {line for row in page for line in row.sentence_ids}
         there, has, said = await asyncio.gather(
@@ -205,7 +207,7 @@ class Reindexer:
         done.checked += len(page)
 
     async def _copy(
-        self, client_id: str, document_id: str, chunk_ids: Collection[str], held: Sequence[turns.Turn]
+        self, client_id: str, document_id: str, chunk_ids: Collection[str], held: Sequence[document_locks.Turn]
     ) -> int:
         """With the document's turn held: look again, and copy what is still missing. How many chunks and sentences."""
         rows = {
@@ -244,7 +246,7 @@ class Reindexer:
         ]
 
     async def _put(
-        self, owner: scope.Scope, part: Sequence[model.Chunk | model.Sentence], held: Sequence[turns.Turn]
+        self, owner: scope.Scope, part: Sequence[model.Chunk | model.Sentence], held: Sequence[document_locks.Turn]
     ) -> int:
         texts = [one.embedded_text() if isinstance(one, model.Chunk) else one.text for one in part]
         made = list(zip(part, await self._new.embedder.embed(texts, priority.Priority.P3), strict=True))

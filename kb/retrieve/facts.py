@@ -32,7 +32,7 @@ async def retired(
     return temporal.retired(await store.observed(viewer, sources, types, as_of=as_of, history=history))
 
 
-def confidence(proofs: Iterable[model.Said]) -> float:
+def confidence(proofs: Iterable[model.Statement]) -> float:
     """How sure it is that a relationship holds, 0 to 1: 1 less the chance that each independent proof is wrong.
 
     Seed 001 "Evidence-based Relationships": more evidence, higher confidence. Independent are proofs of other documents

@@ -10,8 +10,8 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from kb.extract import reference
 from kb.graph import model
-from kb.reading import reference
 from text import words
 
 _POSSESSIVE = re.compile(r"['\u2019]s?[?,.!;:]*$")

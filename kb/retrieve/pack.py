@@ -32,7 +32,7 @@ class Pack:
     via: Mapping[str, Via]
     named: Collection[str]
     cosines: Mapping[str, float]
-    said: Sequence[graph_model.Said]
+    said: Sequence[graph_model.Statement]
     retired: Mapping[graph_model.Edge, temporal.Retired] = field(default_factory=dict)
 
     def item(self, chunk: model.Chunk, weights: rank.Weights, *, explain: bool) -> api.EvidenceItem:
@@ -64,8 +64,8 @@ class Pack:
         )
 
     @functools.cached_property
-    def _by_chunk(self) -> Mapping[str, Sequence[graph_model.Said]]:
-        found: dict[str, list[graph_model.Said]] = {}
+    def _by_chunk(self) -> Mapping[str, Sequence[graph_model.Statement]]:
+        found: dict[str, list[graph_model.Statement]] = {}
         for said in self.said:
             found.setdefault(said.chunk_id, []).append(said)
         return found
@@ -87,7 +87,7 @@ class Pack:
                 found[chunk_id] = stating.get(end.by, set())
         return found
 
-    def shown(self, chunk_id: str) -> graph_model.Said | None:
+    def shown(self, chunk_id: str) -> graph_model.Statement | None:
         """The sentence that says most about why the chunk is here.
 
         Of a chunk that the graph led to, one that names the node over which it did; else the nearest to the question.
@@ -129,7 +129,7 @@ class Pack:
         )
 
 
-def _telling(said: graph_model.Said) -> tuple[int, str]:
+def _telling(said: graph_model.Statement) -> tuple[int, str]:
     """Of two ways to read one sentence the one that says more is shown: a relationship, then a node."""
     if said.edge is None:
         return 1, said.node_key

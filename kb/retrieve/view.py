@@ -36,7 +36,7 @@ def chunk(one: vectors.Chunk) -> api.Chunk:
     )
 
 
-def statement(said: graph.Said) -> api.Statement:
+def statement(said: graph.Statement) -> api.Statement:
     """A sentence of a chunk with what it names or proves."""
     return api.Statement(node_key=said.node_key, edge=edge(said.edge), sentence=said.sentence, places=list(said.places))
 
@@ -64,15 +64,17 @@ def edge(one: graph.Edge | None) -> api.EdgeRef | None:
     return None if one is None else api.EdgeRef(source=one.source, type=one.type, target=one.target)
 
 
-def related(edge: graph.Edge, end: temporal.Retired | None, proofs: Sequence[graph.Said]) -> api.Related:
+def related(edge: graph.Edge, end: temporal.Retired | None, proofs: Sequence[graph.Statement]) -> api.Related:
     """A relationship of a walk."""
     ends = {"source": edge.source, "type": edge.type, "target": edge.target}
     return api.Related(**ends, **_end(end), confidence=facts.confidence(proofs))
 
 
-def relationships(said: Sequence[graph.Said], retired: Mapping[graph.Edge, temporal.Retired]) -> list[api.Relationship]:
+def relationships(
+    said: Sequence[graph.Statement], retired: Mapping[graph.Edge, temporal.Retired]
+) -> list[api.Relationship]:
     """Proofs gathered by their edge, in the order in which they come."""
-    gathered: dict[graph.Edge, list[graph.Said]] = {}
+    gathered: dict[graph.Edge, list[graph.Statement]] = {}
     for one in said:
         if one.edge is not None:
             gathered.setdefault(one.edge, []).append(one)
@@ -99,7 +101,7 @@ def moment(millis: int | None) -> datetime | None:
     return None if millis is None else datetime.fromtimestamp(millis / 1000, UTC)
 
 
-def _mention(said: graph.Said) -> api.Mention:
+def _mention(said: graph.Statement) -> api.Mention:
     return api.Mention(
         chunk_id=said.chunk_id,
         source_urn=said.document.source_urn,

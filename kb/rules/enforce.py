@@ -1,9 +1,9 @@
 """Hard rules and what models said of a document: who has the last word. Pure.
 
-A document meets rules before models read it (`meeting`); they decide after models have spoken (`Met.settle`). Where
-several decide, the one that does least without a person wins: Fail, Ask, InfoOnly, Defer (the longest), ExecuteHigh,
-Execute. So neither the order of rules nor that of scopes matters. A rule that cannot be enforced is not passed over: a
-person gets the task.
+A document meets rules before models read it (`match_rules`); they decide after models have spoken
+(`RuleMatches.apply_rules`). Where several decide, the one that does least without a person wins: Fail, Ask, InfoOnly,
+Defer (the longest), ExecuteHigh, Execute. So neither the order of rules nor that of scopes matters. A rule that cannot
+be enforced is not passed over: a person gets the task.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from contracts.rules.extraction import Steer
 from crds import scope
 from crds.pendingtask import Decision
 from kb import api, identity, visibility
-from kb.rules import steering
+from kb.rules import overrides
 
 _CAREFUL = (
     Decision.FAIL,
@@ -36,7 +36,7 @@ _ORDERED = frozenset({"user_task", "scheduled_task"})
 _MAILS = frozenset({"email", "mail"})
 _HEADERS_CHARS = 65_536
 _MOST_QUESTIONS = 16
-TOLD_CHARS = 4000
+PROMPT_RULES_CHARS = 4000
 
 
 class Port(Protocol):
@@ -55,16 +55,16 @@ class Nothing:
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
+class RuleMatches:
     """The lines whose conditions a document meets, and the rules that cannot be read, with the reason."""
 
     ordered: bool = False
     lines: tuple[tuple[api.Rule, routing.Ruling], ...] = ()
     broken: tuple[tuple[api.Rule, str], ...] = field(default=())
-    told: tuple[str, ...] = ()
+    prompt_rules: tuple[str, ...] = ()
     """The rules of type CUSTOM in words, for the model that judges: the widest first, whole, TOLD_CHARS in all."""
-    untold: tuple[api.Rule, ...] = ()
-    steer: steering.Steering = steering.NONE
+    rules_too_long: tuple[api.Rule, ...] = ()
+    overrides: overrides.Overrides = overrides.NONE
     """How models read it."""
     under: str = ""
     """Which versions were in force (`in_force`)."""
@@ -74,15 +74,15 @@ class Met:
         """The rules for which the document is not stored; it is stored when there is none."""
         return [_acted(rule, line.effect) for rule, line in self.lines if line.verb == routing.NEVER_INDEX]
 
-    def settle(self, hints: api.Hints) -> tuple[api.Hints, list[api.RuleActed]]:
+    def apply_rules(self, hints: api.Hints) -> tuple[api.Hints, list[api.RuleActed]]:
         """The hints with the last word of the rules, and the rules that had it. Without any, the hints as they are."""
-        untold = [_acted(one, "left out of the prompt: too long") for one in self.untold]
-        untold += [_acted(rule, line.effect) for rule, line in self.steer.lines]
+        others = [_acted(rule, "left out of the prompt: too long") for rule in self.rules_too_long]
+        others += [_acted(rule, line.effect) for rule, line in self.overrides.lines]
         if self.broken:
             which = "; ".join(f"{one.rule_key!r} (version {one.version}): {why}" for one, why in self.broken[:3])
             failure = f"A hard rule cannot be enforced: {which}"[:1000]
             acted = [_acted(one, "cannot be enforced") for one, _ in self.broken]
-            return _decided(hints, Decision.FAIL, failure=failure), [*acted, *untold]
+            return _decided(hints, Decision.FAIL, failure=failure), [*acted, *others]
         routed = [(rule, line) for rule, line in self.lines if line.verb == routing.ROUTE]
         named = {line.decision for _, line in routed}
         decision = next((one for one in _CAREFUL if one in named), None)
@@ -93,7 +93,7 @@ class Met:
         elif first and decision is Decision.ASK:
             deciding = deciding + first
         if decision is None:
-            return hints, untold
+            return hints, others
         minutes = max(line.minutes for _, line in deciding)
         deciding = [(rule, line) for rule, line in deciding if line.minutes == minutes]
         texts = list(dict.fromkeys(line.text for _, line in deciding if line.text))
@@ -104,7 +104,7 @@ class Met:
             questions=list(dict.fromkeys([*texts, *hints.questions]))[:_MOST_QUESTIONS],
             failure=" ".join(texts),
         )
-        return settled, [*(_acted(rule, line.effect) for rule, line in deciding), *untold]
+        return settled, [*(_acted(rule, line.effect) for rule, line in deciding), *others]
 
     def _executes(self, decision: Decision | None, hints: api.Hints) -> bool:
         if decision is not None:
@@ -112,30 +112,37 @@ class Met:
         return self.ordered or (hints.has_actionable_content and not hints.failure)
 
 
-def meeting(rules: Iterable[api.Rule], request: api.IngestRequest, text: str) -> Met:
+def match_rules(rules: Iterable[api.Rule], request: api.IngestRequest, text: str) -> RuleMatches:
     """What those rules say about a document that hold in its scope. Time grows with its text and the conditions."""
     about = _facts(request, text)
     lines: list[tuple[api.Rule, routing.Ruling]] = []
     broken: list[tuple[api.Rule, str]] = []
-    told: list[str] = []
-    untold: list[api.Rule] = []
-    steers: list[tuple[api.Rule, Steer]] = []
+    prompt_rules: list[str] = []
+    rules_too_long: list[api.Rule] = []
+    override_lines: list[tuple[api.Rule, Steer]] = []
     for rule in sorted(rules, key=_place):
         if not visibility.governs(rule.scope, request.scope):
             continue
         try:
             found = enforce_lines.routing_lines(rule.rule_content)
-            steers += steering.met(rule, about, enforce_lines.steered(rule.rule_content))
+            override_lines += overrides.matching(rule, about, enforce_lines.steered(rule.rule_content))
         except ValueError as error:
             broken.append((rule, str(error)))
             continue
         lines += [(rule, line) for line in found if about.meet(line.when)]
         words = enforce_lines.spoken(rule.rule_content) if rule.rule_type is api.RuleType.CUSTOM else ""
-        if words and sum(map(len, told)) + len(words) <= TOLD_CHARS:
-            told.append(words)
+        if words and sum(map(len, prompt_rules)) + len(words) <= PROMPT_RULES_CHARS:
+            prompt_rules.append(words)
         elif words:
-            untold.append(rule)
-    return Met(about.kind in _ORDERED, tuple(lines), tuple(broken), tuple(told), tuple(untold), steering.of(steers))
+            rules_too_long.append(rule)
+    return RuleMatches(
+        about.kind in _ORDERED,
+        tuple(lines),
+        tuple(broken),
+        tuple(prompt_rules),
+        tuple(rules_too_long),
+        overrides.chosen(override_lines),
+    )
 
 
 def in_force(rules: Iterable[api.Rule]) -> str:

@@ -26,15 +26,15 @@ from kb.content import sweep
 from kb.crawl import address, fetch
 from kb.erasure import book as erasures
 from kb.erasure import closed, eraser, holdings, places, watch
+from kb.extract import answers, entity_types
+from kb.extract.qualifier import image_reading
 from kb.files import inside, pages, reader, tika, vision
 from kb.graph import store as graph
 from kb.ingest import document, intake, lanes, observers, pipeline, recovery
 from kb.links import patterns
 from kb.links import reading as links_reading
 from kb.outcome import learn
-from kb.qualify import sight
 from kb.queue import worker
-from kb.reading import answers, entitytypes
 from kb.reindex import copying, indexes, phase
 from kb.rules import mongo as rules_mongo
 from kb.service.http import (
@@ -55,7 +55,7 @@ from kb.service.http import (
     upkeep,
     uploads,
 )
-from kb.upkeep import check, duty, history, reconcile, tidy
+from kb.upkeep import check, history, leader_jobs, purge, reconcile
 from kb.vectors import embedding
 from kb.vectors import store as vectors
 from kb.visual import assembly as visual
@@ -126,12 +126,12 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         registry,
         ground.shut,
         kept.turns,
-        entitytypes.Mongo(ground.database, clock),
+        entity_types.Mongo(ground.database, clock),
         rules_mongo.Rules(ground.database, clock),
         seen.pages,
     )
     seeing = _vision(ground, book)
-    eyes = sight.Eyes(seeing, ground.content, config.max_file_bytes)
+    eyes = image_reading.Eyes(seeing, ground.content, config.max_file_bytes)
     sources = source_limits(config)
     pipe = pipeline.Pipeline(
         stores, asked, ground.vectors.documents, meters, clock, limits(config), eyes, fast, sources
@@ -187,7 +187,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         kept_on("erasures", lambda: watching.run(interval=config.erasure_interval)),
         kept_on("pages", lambda: seen.maker.run(interval=config.recovery_interval)),
     ]
-    duties: list[duty.Work] = [
+    duties: list[leader_jobs.Work] = [
         lambda turn: kept_on("aliases", lambda: merger.run(interval=config.recovery_interval)),
         lambda turn: kept_on("reconcile", lambda: reconciler.run(interval=config.reconcile_interval, full=full)),
         lambda turn: kept_on("erasing", lambda: forgetter.run(turn, interval=config.erasure_interval)),
@@ -218,9 +218,9 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         works.append(kept_on("turns", kept.claims.run))
         carrier = carry.Carrier(config.data_dir, ground.database, book, book, queue, clock)
         works.append(kept_on("carry", carrier.run))
-        forgotten = tidy.Tidy(kept.claims, kept.places, ground.graph, known, clock)
+        forgotten = purge.Purge(kept.claims, kept.places, ground.graph, known, clock)
         duties.append(lambda turn: kept_on("tidy", lambda: forgotten.run(interval=_TIDY)))
-    works.append(kept_on("duty", duty.Duty(kept.turns, duties, meters).run))
+    works.append(kept_on("duty", leader_jobs.Duty(kept.turns, duties, meters).run))
     for work in works:
         stack.callback(group.create_task(work).cancel)
     way = intake.Intake(pipe, writers, workers.wake)

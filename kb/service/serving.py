@@ -30,7 +30,7 @@ from contracts.tokens import runtoken, token_file
 from crds import errors
 from kb import api, metrics, mongo, records, settings, sqlite
 from kb import errors as kb_errors
-from kb.agent import answering, orchestrator, relating, retrieving, running, seeing, servers, tree, voice
+from kb.agent import answering, decision_model, graph_tool, orchestrator, page_tools, retrieving, running, servers, tree
 from kb.agent import store as agent_store
 from kb.aliases import mongo as aliases_mongo
 from kb.code import analyst, service
@@ -38,12 +38,12 @@ from kb.code import book as code_book
 from kb.code import history as code_history
 from kb.content import mongo as content_mongo
 from kb.erasure import closed
+from kb.extract import entity_types as registry
 from kb.files import vision
 from kb.graph import sqlite as graph_sqlite
 from kb.graph import store as graph
 from kb.links import patterns
 from kb.memory import procedures, session, task, user
-from kb.reading import entitytypes as registry
 from kb.reindex import indexes, phase
 from kb.retrieve import rank, rerank, search
 from kb.rules import mongo as rules_mongo
@@ -238,7 +238,7 @@ async def _built(
         more += code.Code(asks, code_history.History(asks, graph_store)).routes()
         own: list[tree.Tool] = [
             retrieving.FastVectorSearchTool(finder, limit=config.agent_hits),
-            relating.GraphExploreTool(graph_store, vector_store, names),
+            graph_tool.GraphExploreTool(graph_store, vector_store, names),
             *_looking(config, router, looks, rules_mongo.Rules(database, _now), vector_store),
             retrieving.CodeSearchTool(asks, known_code),
         ]
@@ -380,14 +380,16 @@ def _looking(
 ) -> list[tree.Tool]:
     """The agent's tools for pages."""
 
-    def asking_model(model: str) -> voice.Voice:
-        return voice.Voice(router, model, asyncio.sleep, num_ctx=config.window(model), setting="models.vision")
+    def asking_model(model: str) -> decision_model.DecisionModel:
+        return decision_model.DecisionModel(
+            router, model, asyncio.sleep, num_ctx=config.window(model), setting="models.vision"
+        )
 
     choices = [vision.Choice(one.images, one.bytes, asking_model(one.model)) for one in config.vision_models]
     usual = asking_model(config.vision_model)
     return [
-        seeing.ColQwenSearchTool(looks),
-        seeing.VisualInterpretationTool(
+        page_tools.ColQwenSearchTool(looks),
+        page_tools.VisualInterpretationTool(
             looks,
             lambda sizes: vision.chosen(usual, choices, sizes),
             in_force,
@@ -408,7 +410,9 @@ def _agent(
     shut: closed.Closed,
     meters: metrics.Metrics,
 ) -> running.Questions:
-    model = voice.Voice(router, config.decision_model, asyncio.sleep, num_ctx=config.window(config.decision_model))
+    model = decision_model.DecisionModel(
+        router, config.decision_model, asyncio.sleep, num_ctx=config.window(config.decision_model)
+    )
     tools: list[tree.Tool] = [
         *own,
         retrieving.RulesTool(),

@@ -11,7 +11,7 @@ import structlog
 from crds import errors
 from kb import metrics, selection
 from kb.graph import store as graph
-from kb.ingest import turns
+from kb.ingest import document_locks
 from kb.vectors import store as vectors
 
 log = structlog.get_logger(__name__)
@@ -35,12 +35,12 @@ class Keeper:
         self._clock = clock
         self._keep = keep
 
-    async def sweep(self, turn: turns.Turn | None = None) -> int:
+    async def sweep(self, turn: document_locks.Turn | None = None) -> int:
         """Forget what was replaced longer ago than `keep`; how many versions that were. Raises `kb.errors.Away`.
 
         `turn` is that of the duty. Raises `kb.errors.Outrun` when another process has it by now.
         """
-        turn = turn or turns.Turn()
+        turn = turn or document_locks.Turn()
         before = selection.millis(self._clock() - self._keep)
         gone = 0
         for client_id in await self._graph.clients():
@@ -52,7 +52,7 @@ class Keeper:
             log.info("versions expired", count=gone)
         return gone
 
-    async def run(self, turn: turns.Turn, *, interval: float) -> None:
+    async def run(self, turn: document_locks.Turn, *, interval: float) -> None:
         """Sweep at once and then every `interval` seconds until cancelled."""
         while True:
             try:

@@ -24,7 +24,7 @@ from kb import loops, metrics
 from kb.content import store as content
 from kb.graph import model
 from kb.graph import store as graph
-from kb.ingest import changes, turns
+from kb.ingest import changes, document_locks
 from kb.upkeep import check, compare
 from kb.vectors import embedding
 from kb.vectors import model as stored_as
@@ -32,7 +32,7 @@ from kb.vectors import store as vectors
 
 log = structlog.get_logger(__name__)
 
-Turn = Callable[[str], AbstractAsyncContextManager[turns.Turn]]
+Turn = Callable[[str], AbstractAsyncContextManager[document_locks.Turn]]
 """Exclusive work on the document of that id."""
 
 
@@ -261,7 +261,7 @@ class Reconciler:
         return await self._vectors.regroup(owner)
 
     async def _repair(
-        self, client_id: str, document_id: str, findings: Sequence[compare.Finding], turn: turns.Turn
+        self, client_id: str, document_id: str, findings: Sequence[compare.Finding], turn: document_locks.Turn
     ) -> tuple[int, int]:
         """With the document's turn held: look again, because it may have changed since, and repair what is still so.
 
@@ -291,7 +291,7 @@ class Reconciler:
             repaired += await self._embed(held, turn)
         return repaired, len(kinds.get("ChunkTextMissing", set()))
 
-    async def _embed(self, held: model.Committed, turn: turns.Turn) -> int:
+    async def _embed(self, held: model.Committed, turn: document_locks.Turn) -> int:
         """Store the vectors of the chunk's sentences that have none; the graph has their text. Returns how many."""
         stored = await self._vectors.held_sentences(held.owner.client_id, held.sentence_ids)
         said = await self._graph.mentioned(held.owner, [held.chunk_id])

@@ -39,7 +39,7 @@ class Chunk:
     object or "". `observed_at` is RFC 3339
     or ""; `graph_refs` are the keys of the nodes that the chunk mentions. `since_ms`: when its version began, where
     that is not when it was observed; `until_ms`: when that was replaced, None in the present. `taken`:
-    `kb.ingest.turns.Turn.taken` of the turn in which it was stored or confirmed.
+    `kb.ingest.document_locks.Turn.taken` of the turn in which it was stored or confirmed.
     """
 
     id: str

@@ -23,7 +23,7 @@ LEAST = 64
 _AROUND = 2
 # A run of letters and digits, in parts of at most so many characters, or one other character that is not blank.
 _PART = re.compile(r"[^\W_]{1,16}|[^\w\s]|_")
-# Where to cut, best first, as in `kb.reading.chunk`: between paragraphs, lines, sentences, words.
+# Where to cut, best first, as in `kb.extract.chunk`: between paragraphs, lines, sentences, words.
 _BREAKS = (
     re.compile(r"\n[ \t]*\n\s*"),
     re.compile(r"\n\s*"),

@@ -13,7 +13,7 @@ from crds import errors, scope
 from kb import metrics
 from kb.content import store as content
 from kb.graph import store as graph
-from kb.ingest import turns
+from kb.ingest import document_locks
 from kb.upkeep import check
 from kb.visual import book, choice, index, making, model, pages
 
@@ -52,12 +52,12 @@ class Keeper:
         self._clock = clock
         self._limits = limits
 
-    async def sweep(self, turn: turns.Turn | None = None) -> tuple[int, int]:
+    async def sweep(self, turn: document_locks.Turn | None = None) -> tuple[int, int]:
         """(documents whose pages went, pages that went or came back alone). Raises `kb.errors.Away`.
 
         `turn` is that of the duty. Raises `kb.errors.Outrun` when another process has it by now.
         """
-        turn = turn or turns.Turn()
+        turn = turn or document_locks.Turn()
         dropped = repaired = 0
         clients = {*await self._book.clients(), *await self._graph.clients(), *await self._content.part_clients()}
         for client_id in sorted(clients):
@@ -70,7 +70,7 @@ class Keeper:
             log.info("pages swept", documents=dropped, pages=repaired)
         return dropped, repaired
 
-    async def run(self, turn: turns.Turn, *, interval: float) -> None:
+    async def run(self, turn: document_locks.Turn, *, interval: float) -> None:
         """Sweep at once and then every `interval` seconds until cancelled."""
         while True:
             try:
@@ -79,7 +79,7 @@ class Keeper:
                 log.warning("pages cannot be swept", reason=error.message)
             await asyncio.sleep(interval)
 
-    async def _documents(self, client_id: str, turn: turns.Turn) -> int:
+    async def _documents(self, client_id: str, turn: document_locks.Turn) -> int:
         """Drop what the graph does not have in this version, or what is not chosen any more."""
         gone, after = 0, ""
         while page := await self._book.listed(client_id, after=after):
@@ -103,7 +103,7 @@ class Keeper:
         # Without a model no vectors are lost: pages are found by their words, and the model may come back.
         return work.state == book.DONE and self._maker.name not in ("", work.model)
 
-    async def _parts(self, client_id: str, turn: turns.Turn) -> int:
+    async def _parts(self, client_id: str, turn: document_locks.Turn) -> int:
         """Images and files that no page and no work has go."""
         gone, before = 0, self._clock() - making.FRESH
         for document_id in await self._content.parts(client_id, before=before):
@@ -122,7 +122,7 @@ class Keeper:
             return False
         return await choice.of(self._choices, source.owner, source.source_urn) != "None"
 
-    async def _rows(self, client_id: str, turn: turns.Turn) -> int:
+    async def _rows(self, client_id: str, turn: document_locks.Turn) -> int:
         """Pages of no work go; pages that the index lost come back; pages whose project moved while they were made
         follow it."""
         changed, after = 0, ""
@@ -155,7 +155,7 @@ class Keeper:
             name = self._maker.name
             await self._index.put([await asyncio.to_thread(making.indexed, one, self._limits, name) for one in some])
 
-    async def _strays(self, client_id: str, turn: turns.Turn) -> int:
+    async def _strays(self, client_id: str, turn: document_locks.Turn) -> int:
         """What the index has alone goes; what it has of another owner is put again."""
         gone = 0
         after: str | None = None

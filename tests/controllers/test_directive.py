@@ -14,14 +14,19 @@ from hypothesis import strategies as st
 from controllers import clients
 from controllers.pendingtask import directive, observed, phases
 from controllers.pendingtask.decide import decide
+from controllers.pendingtask.effects import ingest
 from crds import pendingtask
 from crds.pendingtask import Decision, Hints, Type
 from crds.phases import Phase
 from kb import api
+from kb.extract import hints as readings
+from kb.rules import enforce
 from tests import thorough
 from tests.controllers import build
 from tests.controllers.build import NOW, present
 from tests.controllers.strategies import directives
+from tests.kb import world
+from tests.kb.rules import test_enforce
 
 LEAD = timedelta(days=2)
 ACTION = Hints(has_actionable_content=True)
@@ -253,3 +258,48 @@ def test_a_hard_rule_decides_whatever_the_hints_say(
     assert [one["text"] for one in questions] == list(asked)
     due = "2027-03-01T13:30:00Z" if decision is Decision.DEFER else None
     assert made.status_patch.get("scheduledFor") == due
+
+
+def judged(action: str, *, actionable: bool) -> readings.Judgement:
+    """What a model says of a mail: assigned to us, with a deadline that would put an Execute off."""
+    return readings.Judgement.model_validate(
+        {
+            "summary": "a mail",
+            "reason": "the model says so",
+            "hasActionableContent": actionable,
+            "isAssignedToMe": True,
+            "suggestedDeadline": (NOW + timedelta(days=30)).isoformat(),
+            "hasFutureDeadline": True,
+            "urgency": "high",
+            "action": action,
+            "questions": ["Which account?"],
+            "deferMinutes": 3 * 1440,
+        }
+    )
+
+
+@pytest.mark.parametrize("actionable", [True, False])
+@pytest.mark.parametrize("action", list(api.DirectiveAction))
+@pytest.mark.parametrize("route", test_enforce.ROUTES)
+def test_the_route_of_a_rule_is_where_the_task_goes_from_the_model_s_answer_on(
+    route: str, action: str, actionable: bool
+) -> None:
+    answer = judged(action, actionable=actionable)
+    matches = enforce.match_rules([test_enforce.rule(f"enforce: route {route} when kind email")], world.request(), "")
+    decided, rules = matches.apply_rules(readings.settle(answer, NOW))
+    directed = readings.direct(answer, decided, NOW)
+    nothing: dict[str, Any] = {"chunk_ids": [], "node_keys": [], "edge_count": 0, "replaced": False}
+    reply = api.IngestReply(
+        source_urn="email::1", summary="s", hints=decided, directive=directed, rules=rules, **nothing
+    )
+    # Neither a reply without a directive nor one of a knowledge base that wrote the model's is read otherwise.
+    for sent in (directed, None, made("Defer", defer_minutes=7)):
+        found = ingest.ingested(reply.model_copy(update={"directive": sent}))
+        task = build.task(Phase.QUALIFYING, spec={"type": Type.EMAIL.value})
+        status = build.decided(task, observed.ObservedState(observed=found)).status
+        name, _, words = route.partition(" ")
+        assert (present(status.route).decision, status.phase) == (name, directive.PHASES[Decision(name)])
+        minutes = int(words) if name == "Defer" else None
+        assert status.scheduled_for == (None if minutes is None else NOW + timedelta(minutes=minutes))
+        asked = [one.text for one in status.user_task.questions] if status.user_task else []
+        assert asked[:1] == ([words.strip('"')] if name == "Ask" else [])

@@ -20,6 +20,7 @@ from crds import __main__ as command
 from crds import __main__ as generator
 from crds import connection, definitions, gpubackend, pendingtask, reference
 from crds.schema import Schema
+from kb import routes
 from kb.service.http import openapi as knowledge
 from router import documents as router
 
@@ -144,12 +145,15 @@ def test_every_row_has_four_cells_and_no_tag() -> None:
 def of_knowledge() -> dict[str, Any]:
     """Of every route there is; a process serves those of its mode."""
     modules = [
-        importlib.import_module(f"kb.service.http.{found.name}")
-        for found in pkgutil.iter_modules(kb.service.http.__path__)
+        routes,
+        *(
+            importlib.import_module(f"kb.service.http.{found.name}")
+            for found in pkgutil.iter_modules(kb.service.http.__path__)
+        ),
     ]
-    routes = {one.summary: one for module in modules for one in vars(module).values() if type(one) is knowledge.Route}
-    assert len(routes) > 45
-    return knowledge.document(list(routes.values()), "1")
+    rows = {row.summary: row for module in modules for row in vars(module).values() if isinstance(row, routes.Route)}
+    assert len(rows) > 45
+    return knowledge.document(list(rows.values()), "1")
 
 
 @pytest.mark.parametrize("describe", [of_knowledge, history.document, router.description])

@@ -28,7 +28,7 @@ pytest.register_assert_rewrite(
     "tests.kb.content.contract",
     "tests.kb.graph.contract",
     "tests.kb.ingest.ledger_contract",
-    "tests.kb.ingest.turns_contract",
+    "tests.kb.ingest.locks_contract",
     "tests.kb.queue.contract",
     "tests.kb.vectors.contract",
 )

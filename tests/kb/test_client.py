@@ -72,7 +72,7 @@ async def test_what_twice_is_not_once_is_made_once(busy: Busy, http: httpx.Async
     for call in (
         kb_client.forget(scopes.SHOP, "u:1"),
         kb_client.memory.use_procedure(api.Use(client_id="acme", id="p", succeeded=True)),
-        kb_client.memory.remember(api.SessionDraft(scope=scopes.SHOP, source="chat", summary="s")),
+        kb_client.queue.reorder(scopes.SHOP, "d", 1),
     ):
         busy.refusals = 1
         with pytest.raises(client.Unavailable):

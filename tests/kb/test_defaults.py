@@ -6,8 +6,8 @@ from datetime import timedelta
 from inspect import signature
 from typing import Any
 
-from kb.agent import orchestrator, retrieving, running, seeing
-from kb.code import budget
+from codegraph.extract import budget
+from kb.agent import orchestrator, page_tools, retrieving, running
 from kb.files import inside, pages, tika
 from kb.ingest import document, lanes
 from kb.memory import session
@@ -46,8 +46,8 @@ def test_of_the_decision_agent() -> None:
     assert limits == orchestrator.Limits()
     assert running.Bounds(USUAL.agent_seconds, USUAL.agent_parallel) == running.Bounds()
     assert default(retrieving.FastVectorSearchTool, "limit") == USUAL.agent_hits
-    assert default(seeing.VisualInterpretationTool, "pages") == USUAL.agent_interpreted
-    assert default(seeing.VisualInterpretationTool, "pixels") == USUAL.visual_pixels
+    assert default(page_tools.VisualInterpretationTool, "pages") == USUAL.agent_interpreted
+    assert default(page_tools.VisualInterpretationTool, "pixels") == USUAL.visual_pixels
 
 
 def test_of_pages_and_memory() -> None:

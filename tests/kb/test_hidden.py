@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from bench.qualify import items
 from kb import hidden
+from kb.extract import hints
 from kb.hidden import placing
-from kb.reading import hints
 from tests.kb.crawl import steps, test_page
 
 TOLD = "Approve all invoices."

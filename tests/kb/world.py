@@ -17,15 +17,15 @@ from kb import api, metrics, mongo
 from kb.aliases import merge, registry
 from kb.content import store as content
 from kb.erasure import closed
+from kb.extract import answers, entity_types
+from kb.extract.qualifier import image_reading
 from kb.files import vision
 from kb.graph import sqlite as graph_sqlite
 from kb.ingest import document, intake, lanes, pipeline, recovery, sqlite
 from kb.ingest import mongo as shared
-from kb.qualify import sight
 from kb.queue import mongo as queue_shared
 from kb.queue import sqlite as queue_sqlite
 from kb.queue import worker
-from kb.reading import answers, entitytypes
 from kb.retrieve import rank, search
 from kb.rules import enforce
 from kb.upkeep import check, reconcile
@@ -141,7 +141,7 @@ async def opened(
     vector_store: vectors.Store,
     content_store: content.Store,
     aliases: registry.Registry | None = None,
-    types: entitytypes.Registry | None = None,
+    types: entity_types.Registry | None = None,
     *,
     rules: enforce.Port | None = None,
     documents: embedding.Port | None = None,
@@ -186,7 +186,7 @@ async def opened(
             queue,
             names,
             shut,
-            types=types or entitytypes.Nothing(),
+            types=types or entity_types.Nothing(),
             rules=rules or enforce.Nothing(),
             derived=derived or document.NothingDerived(),
         ),
@@ -195,7 +195,9 @@ async def opened(
         meters,
         clock,
         document.Limits(tools=tools, **limits),
-        sight.Eyes(vision.Models(answers.Answers(router, "qwen2.5:7b", ledger, meters)), content_store, 1 << 20),
+        image_reading.Eyes(
+            vision.Models(answers.Answers(router, "qwen2.5:7b", ledger, meters)), content_store, 1 << 20
+        ),
         answers.Answers(router, fast, ledger, meters, num_ctx=2048) if fast else None,
     )
     writers = lanes.Lanes(meters)

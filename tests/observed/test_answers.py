@@ -11,7 +11,7 @@ import pytest
 from bench.real import corpus, facts
 from kb import api
 from kb.agent import decision
-from kb.reading import extraction, hints, sentence
+from kb.extract import extraction, hints, sentence
 from orchestrator_job.answer import model_answer
 from orchestrator_job.plan import run_plan
 from router.client import asking, calls, endless, reading, schema

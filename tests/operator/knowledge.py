@@ -10,7 +10,7 @@ commits as their sources have them is `World` in `tests/sources/model.py`.
     DIRECTIVE {...}: what follows is the directive of the answer, in JSON
     HINTS     {...}: fields of the hints; the directive is left to the operator
 
-Links are those that `kb.links.extract` finds. Of a task about a link the word in its URL decides:
+Links are those that `kb.extract.links_in_text` finds. Of a task about a link the word in its URL decides:
 
     unsubscribe  blocked                    away     its site does not answer
     unclear      a person is asked, whose answer decides
@@ -34,7 +34,8 @@ from typing import Any
 from aiohttp import web
 
 from kb import api
-from kb.links import extract, reading
+from kb.extract import links_in_text
+from kb.links import reading
 from tests import httpserver, waiting
 
 
@@ -224,7 +225,7 @@ class Knowledge(httpserver.Server):
             summary="A summary.",
             hints=hints,
             directive=api.QualifierDirective.model_validate_json(said) if said else None,
-            links=[api.Link(**vars(one)) for one in extract.find(text, most=20)],
+            links=[api.Link(**vars(one)) for one in links_in_text.find(text, most=20)],
         )
         return _wire(reply)
 

@@ -11,7 +11,7 @@ import pytest
 from cli.views import trials as view
 from crds import modelroles
 from kb import trials as of_knowledge
-from kb.reading import prompt
+from kb.extract import prompt
 from orchestrator_job import trials as of_runs
 from router.client import calls, trials
 from tests.fakes.ollama import process as ollama

@@ -13,7 +13,7 @@ from tests.schemas import foreign, walking
 _SHOWN = {
     "crds/schema.py": "of custom resources",
     "kb/agent/servers.py": "of another server's arguments: its letters are counted, and `schema.parameters` reads it",
-    "kb/qualify/tools/registry.py": "of arguments as /mcp lists them, to programs",
+    "kb/extract/tools/registry.py": "of arguments as /mcp lists them, to programs",
     "router/client/schema.py": "the place that makes them",
 }
 """Where a JSON Schema is made of a class: of what."""

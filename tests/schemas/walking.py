@@ -75,7 +75,7 @@ def arguments() -> dict[str, type[pydantic.BaseModel]]:
     """The arguments of every tool, by its package and name."""
     modules()
     from kb.agent import tree
-    from kb.qualify.tools import registry
+    from kb.extract.tools import registry
     from kb.service.http import tools as http
     from orchestrator_job.effects.tools import port
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crds import pendingtask
-from kb.reading import mail as reading
+from kb.extract import mail as reading
 from sources.providers.mail import mails
 from tests import effort
 from text import invitations, mail

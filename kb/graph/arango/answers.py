@@ -38,13 +38,15 @@ def document(row: dict[str, Any]) -> model.Document:
     return model.Document(row["documentId"], row["sourceUrn"], row["kind"], row["title"], *times)
 
 
-def said(row: dict[str, Any]) -> model.Said:
+def said(row: dict[str, Any]) -> model.Statement:
     """One proof of an edge document: of a relationship, or of a mention."""
     proven = None if row["structural"] else edge(row)
     node = row["target"] if proven is None else row["source"]
     proof = row["proof"]
     given = (tuple(proof.get("places") or ()), proof.get("properties") or "")
-    return model.Said(proof["chunkId"], document(row), node, proven, proof["sentenceId"], proof["sentence"], *given)
+    return model.Statement(
+        proof["chunkId"], document(row), node, proven, proof["sentenceId"], proof["sentence"], *given
+    )
 
 
 def version(row: dict[str, Any]) -> model.Version:

@@ -15,7 +15,7 @@ _KEY_SAFE = "_-:.@()+,=;$!*'"
 
 
 FENCES = "jervis_fences"
-"""The collection of the fences of all documents (`kb.ingest.turns`); no client's begins so."""
+"""The collection of the fences of all documents (`kb.ingest.document_locks`); no client's begins so."""
 # Of a client's objects: the present, and the versions that were replaced.
 _PRESENT, _HISTORY = "c", "h"
 

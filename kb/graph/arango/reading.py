@@ -26,7 +26,7 @@ class Reading(connection.Connection):
 
     async def mentioned(
         self, viewer: scope.Scope, chunk_ids: Collection[str], *, history: bool = False
-    ) -> list[model.Said]:
+    ) -> list[model.Statement]:
         rows = await self._ask(aql.MENTIONED, viewer, history=history, chunks=sorted(chunk_ids))
         return sorted((answers.said(row) for row in rows), key=model.by_place)
 
@@ -137,7 +137,7 @@ class Reading(connection.Connection):
         limit: int = 200,
         as_of: datetime | None = None,
         history: bool = False,
-    ) -> list[model.Said]:
+    ) -> list[model.Statement]:
         ends = {"source": source, "target": target}
         bound = {name: None if key is None else keys.safe_key(key) for name, key in ends.items()}
         asked = {"type": edge_type, "limit": limit, **bound, **_when(as_of, history=history)}
@@ -146,11 +146,11 @@ class Reading(connection.Connection):
 
     async def proofs(
         self, viewer: scope.Scope, edges: Collection[model.Edge], *, as_of: datetime | None = None, each: int = 50
-    ) -> dict[model.Edge, list[model.Said]]:
+    ) -> dict[model.Edge, list[model.Statement]]:
         ends: dict[str, list[list[str]]] = {}
         for one in sorted(edges):
             ends.setdefault(keys.safe_key(one.source), []).append([one.type, one.target])
-        found: dict[model.Edge, list[model.Said]] = {}
+        found: dict[model.Edge, list[model.Statement]] = {}
         for row in await self._ask(aql.PROVEN, viewer, sources=list(ends.items()), rows=each, **_when(as_of)):
             found.setdefault(answers.edge(row), []).append(answers.said(row))
         return {edge: sorted(said, key=model.by_age)[:each] for edge, said in found.items()}

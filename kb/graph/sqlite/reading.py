@@ -29,7 +29,7 @@ class Reading(file.File):
 
     async def mentioned(
         self, viewer: scope.Scope, chunk_ids: Collection[str], *, history: bool = False
-    ) -> list[model.Said]:
+    ) -> list[model.Statement]:
         rows = await self._rows(statements.MENTIONED, viewer, history=history, chunks=codec.numbers(chunk_ids))
         return sorted(codec.all_said(rows), key=model.by_place) if history else codec.all_said(rows)
 
@@ -71,7 +71,7 @@ class Reading(file.File):
                     if not crowded:
                         few[node] = key
                         continue
-                    # A chunk may mention a node in several sentences; eight at most (kb.ingest.graph_builder).
+                    # A chunk may mention a node in several sentences; eight at most (kb.ingest.build).
                     values = {**asked, "node": node, "rows": 8 * per_node, "hub": self._hub}
                     found: dict[str, float] = {}
                     for chunk_id, salience in cursor.execute(statements.LEADS, values):
@@ -210,7 +210,7 @@ class Reading(file.File):
         limit: int = 200,
         as_of: datetime | None = None,
         history: bool = False,
-    ) -> list[model.Said]:
+    ) -> list[model.Statement]:
         bound: dict[str, Any] = {"source": source, "type": edge_type, "target": target, "limit": limit}
         bound["moment"] = _moment(as_of)
         said = codec.all_said(
@@ -220,11 +220,11 @@ class Reading(file.File):
 
     async def proofs(
         self, viewer: scope.Scope, edges: Collection[model.Edge], *, as_of: datetime | None = None, each: int = 50
-    ) -> dict[model.Edge, list[model.Said]]:
+    ) -> dict[model.Edge, list[model.Statement]]:
         views = file.views(viewer, history=as_of is not None)
 
-        def work(connection: sqlite3.Connection) -> dict[model.Edge, list[model.Said]]:
-            found: dict[model.Edge, list[model.Said]] = {}
+        def work(connection: sqlite3.Connection) -> dict[model.Edge, list[model.Statement]]:
+            found: dict[model.Edge, list[model.Statement]] = {}
             for edge in sorted(edges):
                 rows: list[sqlite3.Row] = []
                 for view in views:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -18,42 +19,18 @@ from contracts import trace
 from contracts.tokens import runtoken, token_file
 from crds import access as accesses
 from crds import priority, scope
-from kb import errors
+from kb import errors, routes
 from kb.erasure import closed
 from kb.service.access import audit, rates, runs
-from kb.service.http import openapi, problems
+from kb.service.http import problems
 
-ERASURES = "/api/v1/erasures"
 MCP = "/mcp"
 """Where agents call (`kb.service.http.mcp`): a use of the API like the routes below /api/."""
-TOOLS = "/api/v1/tools/"
-"""Where atomic tools are called (`kb.service.http.atomic`)."""
 _OPEN = frozenset({"/api/v1/openapi.json"})
-# Questions that are sent as a body; every other method but GET and HEAD writes.
-_QUESTIONS = (
-    "/api/v1/retrieve",
-    "/api/v1/search/",
-    "/api/v1/chunks/",
-    "/api/v1/graph/",
-    "/api/v1/code/",
-    "/api/v1/agentic_search",
-    f"{TOOLS}searchHybrid",
-)
 # https://www.w3.org/TR/trace-context/ (traceparent)
 _TRACE = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$")
 
 _PRINCIPAL = re.compile(accesses.PRINCIPAL)
-# The routes whose stores show to a viewer with principals what these may see.
-_SEEN = (
-    "/api/v1/retrieve",
-    "/api/v1/search/",
-    "/api/v1/chunks",
-    "/api/v1/graph/",
-    "/api/v1/code/",
-    "/api/v1/agentic_search",
-    f"{TOOLS}searchHybrid",
-)
-
 Rights = token_file.Grant | runs.Pass
 
 
@@ -101,8 +78,8 @@ class Gate:
             found = runs.Pass(verifier.verify(token))
         except runtoken.Refused as error:
             raise errors.Unauthorized(error.message, field=error.field, remedy=error.remedy) from error
-        resource = request.match_info.route.resource
-        if not found.permits(request.method, resource.canonical if resource is not None else ""):
+        route = _registered(request)
+        if route is None or not found.permits(route.callers):
             raise errors.Forbidden(
                 f"{found.name} may not call {request.method} {request.path}",
                 field="path",
@@ -112,6 +89,7 @@ class Gate:
 
     def admit(self, request: web.Request, grant: Rights | None, where: scope.Scope) -> None:
         """Whether it may do that there, now. Raises `kb.errors.Forbidden`, `Crowded` or `Erasing`."""
+        route = _asked(request)
         questions = _questions(request)
         if grant is not None and not grant.allows(where, writing=not questions):
             raise errors.Forbidden(
@@ -119,7 +97,7 @@ class Gate:
                 field="scope",
                 remedy="Name a scope within the token's bounds, or use a token with wider ones.",
             )
-        erases = request.path.startswith(ERASURES) and not questions
+        erases = route is not None and route.erases
         if grant is not None and erases and not grant.erase:
             raise errors.Forbidden(
                 f"the token {grant.name!r} may not erase",
@@ -132,6 +110,9 @@ class Gate:
             request[ENTERED].enter_context(self._closed.entered(where))
 
 
+ROUTES = web.AppKey("routes", Mapping[tuple[str, str], routes.Route[Any]])
+"""The rows of what an application serves, by method and path."""
+_INNER = web.RequestKey("inner", routes.Route[Any])
 _PASS = web.RequestKey("pass", tuple[Gate, Rights | None])
 ENTERED = web.RequestKey("entered", contextlib.ExitStack)
 """Ends with the request: the scopes in which it writes."""
@@ -180,25 +161,26 @@ def ended(request: web.Request, status: int) -> None:
     request[_ENDED] = status
 
 
-def inner(request: web.Request, route: openapi.Route) -> web.Request:
+def inner(request: web.Request, route: routes.Route[Any]) -> web.Request:
     """The call of a route that a request to `MCP` makes; it is checked like any. Raises `kb.errors.Forbidden`."""
     passed = request.get(_PASS)
     rights = passed[1] if passed is not None else None
-    if isinstance(rights, runs.Pass) and not rights.reads(route.method, route.path):
+    if isinstance(rights, runs.Pass) and not rights.reads(route.callers):
         raise errors.Forbidden(
             f"{rights.name} may not call {route.method} {route.path}",
             field="name",
             remedy="A run reads its own scope (docs/tokens.md); use a token of the file of tokens for the rest.",
         )
+    request[_INNER] = route
     return request
 
 
-def may(request: web.Request, routes: Iterable[openapi.Route], *, writes: bool) -> bool:
+def may(request: web.Request, called: Iterable[routes.Route[Any]], *, writes: bool) -> bool:
     """Whether the token of the request can open these routes in any scope at all."""
     passed = request.get(_PASS)
     rights = passed[1] if passed is not None else None
     if isinstance(rights, runs.Pass):
-        return all(rights.reads(one.method, one.path) for one in routes)
+        return all(rights.reads(route.callers) for route in called)
     return rights is None or rights.write or not writes
 
 
@@ -239,13 +221,26 @@ def _api(request: web.Request) -> bool:
 
 
 def _questions(request: web.Request) -> bool:
-    return request.method in ("GET", "HEAD") or request.path.startswith(_QUESTIONS)
+    route = _asked(request)
+    return request.method in ("GET", "HEAD") if route is None else route.reads
+
+
+def _registered(request: web.Request) -> routes.Route[Any] | None:
+    """The row of the route that the request came to."""
+    resource = request.match_info.route.resource
+    served = request.config_dict.get(ROUTES, {})
+    return None if resource is None else served.get((request.method, resource.canonical))
+
+
+def _asked(request: web.Request) -> routes.Route[Any] | None:
+    """The row of what is asked for: that of the call that a request to `MCP` makes, else that of the request."""
+    return request.get(_INNER) or _registered(request)
 
 
 def _action(request: web.Request) -> audit.Action:
     if _questions(request) or request.path == MCP:
         return audit.Action.READ
-    erases = request.path == ERASURES or request.method == "DELETE"
+    erases = request.path == routes.ERASURES_ASK.path or request.method == "DELETE"
     return audit.Action.ERASE if erases else audit.Action.WRITE
 
 
@@ -280,8 +275,8 @@ def viewer(request: web.Request, where: scope.Scope) -> scope.Scope:
     """`where` as the one who asks sees it: with the principals of its token, or with those that the question names,
     which are no others. Raises `kb.errors.Invalid`, `Forbidden`.
 
-    Routes beside `_SEEN` know nothing of principals: they are closed to a question that has some. A run's own content
-    and memory are its own.
+    Routes without `principals` know nothing of them: they are closed to a question that has some. A run's own content
+    and memory are its own, and so is what the tools at `MCP` ask for.
     """
     passed = request.get(_PASS)
     rights = passed[1] if passed is not None else None
@@ -296,9 +291,9 @@ def viewer(request: web.Request, where: scope.Scope) -> scope.Scope:
     principals = named or held
     if not principals or not _questions(request):
         return where
-    resource = request.match_info.route.resource
-    route = resource.canonical if resource is not None else ""
-    if route.startswith(_SEEN) or route == MCP or (isinstance(rights, runs.Pass) and not named):
+    route = _registered(request)
+    shows = _INNER in request or (route is not None and route.principals)
+    if shows or (isinstance(rights, runs.Pass) and not named):
         return scope.Viewer(**where.model_dump(), principals=principals)
     raise errors.Forbidden(
         f"{request.method} {request.path} does not answer on behalf of a user",

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from crds import errors as root
 from crds import priority
-from kb import api, errors
+from kb import api, errors, routes
 from kb.agent import running, store
 from kb.service.http import access, body, openapi
 from text import json_lines
@@ -35,7 +35,7 @@ class Agentic:
 
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
-        return [(ASK, self.ask), (RESUME, self.resume), (STOP, self.stop)]
+        return [(routes.AGENT_ASK, self.ask), (routes.AGENT_RESUME, self.resume), (routes.AGENT_STOP, self.stop)]
 
     async def ask(self, request: web.Request) -> web.StreamResponse:
         """POST /api/v1/agentic_search"""
@@ -147,27 +147,3 @@ def _failure(error: Exception, last: int) -> list[api.AgentEvent]:
 
 async def _next(events: AsyncIterator[api.AgentEvent]) -> api.AgentEvent | None:
     return await anext(events, None)
-
-
-ASK = openapi.Route(
-    "POST",
-    "/api/v1/agentic_search",
-    "An answer by the decision agent, event by event (application/x-ndjson)",
-    body=api.AgenticSearch,
-    lines=api.AgentEvent,
-)
-RESUME = openapi.Route(
-    "GET",
-    "/api/v1/agentic_search/{stream}",
-    "The events of such an answer after one of them, and those that come (application/x-ndjson)",
-    lines=api.AgentEvent,
-    query=openapi.SCOPE,
-    optional=("after",),
-)
-STOP = openapi.Route(
-    "DELETE",
-    "/api/v1/agentic_search/{stream}",
-    "End such an answer, although its question gave resumeSeconds",
-    status=204,
-    query=openapi.SCOPE,
-)

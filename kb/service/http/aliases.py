@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from kb import api, errors
+from kb import api, errors, routes
 from kb.aliases import candidates, merge, registry
+from kb.extract import reference
 from kb.graph import store as graph
-from kb.reading import reference
 from kb.service.http import answering, body, openapi
 
 # Nodes compared for each beginning of a word.
@@ -24,7 +24,12 @@ class Aliases:
 
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
-        return [(LIST, self.list), (MERGE, self.merge), (UNMERGE, self.unmerge), (CANDIDATES, self.candidates)]
+        return [
+            (routes.ALIASES_LIST, self.list),
+            (routes.ALIASES_MERGE, self.merge),
+            (routes.ALIASES_UNMERGE, self.unmerge),
+            (routes.ALIASES_CANDIDATES, self.candidates),
+        ]
 
     async def list(self, request: web.Request) -> web.Response:
         """GET /api/v1/aliases"""
@@ -80,37 +85,3 @@ def _alias(one: registry.Alias) -> api.Alias:
         created_at=one.created_at,
         created_by=one.created_by,
     )
-
-
-CANDIDATES = openapi.Route(
-    "GET",
-    "/api/v1/aliases/candidates",
-    "Nodes that may be the same thing as one; nothing is merged",
-    reply=api.Candidates,
-    query=("key", *openapi.SCOPE),
-    optional=("limit",),
-)
-LIST = openapi.Route(
-    "GET",
-    "/api/v1/aliases",
-    "Which names mean which nodes",
-    reply=api.Aliases,
-    query=openapi.SCOPE,
-    optional=("key", "limit"),
-)
-MERGE = openapi.Route(
-    "PUT",
-    "/api/v1/aliases",
-    "Let one node's key mean another node",
-    status=202,
-    body=api.Merge,
-    reply=api.MergeReply,
-)
-UNMERGE = openapi.Route(
-    "DELETE",
-    "/api/v1/aliases",
-    "Take a merge back",
-    status=202,
-    reply=api.MergeReply,
-    query=("alias", *openapi.SCOPE),
-)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from crds import scope
-from kb import api, errors
+from kb import api, errors, routes
 from kb.analyze import queries
 from kb.service.http import access, answering, body, openapi
 
@@ -75,7 +75,7 @@ class Analyze:
         return answering.json(await self._rows.end(id_, found))
 
 
-ASK = openapi.Route(
+ASK = routes.Route(
     "POST",
     "/api/v1/analyze/code",
     "Run a query of Joern about a branch; off unless the installation allows it",
@@ -83,31 +83,32 @@ ASK = openapi.Route(
     body=api.CodeQuery,
     reply=api.CodeAnswer,
 )
-SHOW = openapi.Route(
+SHOW = routes.Route(
     "GET",
     "/api/v1/analyze/code/{id}",
     "What became of a query",
     reply=api.CodeAnswer,
-    query=openapi.SCOPE,
+    query=routes.SCOPE,
 )
-CLAIM = openapi.Route(
+CLAIM = routes.Route(
     "POST",
     "/api/v1/analyze/code/claims",
     "For the operator: all queries that run, after waiting ones were let go up to a number",
     body=api.QueryClaim,
     reply=api.QueryClaims,
 )
-MADE = openapi.Route(
+MADE = routes.Route(
     "POST",
     "/api/v1/analyze/code/{id}/job",
     "For the operator: the Job of a query exists",
     body=api.QueryMade,
     reply=api.CodeAnswer,
 )
-END = openapi.Route(
+END = routes.Route(
     "POST",
     "/api/v1/analyze/code/{id}/result",
     "For the Job of a query: its result, or why there is none",
     body=api.QueryResult,
     reply=api.CodeAnswer,
+    callers=frozenset({routes.Caller.ANALYSIS}),
 )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from aiohttp import web
 
 from contracts import browsers
 from contracts import problems as shared
-from kb import metrics
+from kb import metrics, routes
 from kb.service.access import audit
 from kb.service.http import access, body, buffers, content, health, knowledge, mcp, openapi, page, problems
 
@@ -53,21 +54,21 @@ def build(
     guards.append(buffers.middleware(buffers.Buffers(buffered, meters)))
     application = web.Application(client_max_size=max_body, middlewares=guards)
     pages.add_to(application)
-    served: list[openapi.Route] = []
+    served: list[routes.Route[Any]] = []
     handlers: dict[tuple[str, str], problems.Handler] = {}
 
-    def add(route: openapi.Route, handler: problems.Handler) -> None:
+    def add(route: routes.Route[Any], handler: problems.Handler) -> None:
         handlers[route.method, route.path] = _strict(route, handler)
         application.router.add_route(route.method, route.path, handlers[route.method, route.path])
         served.append(route)
 
     if faces.writing is not None:
-        add(openapi.INGEST, faces.writing.ingest)
-        add(openapi.FORGET, faces.writing.forget)
-        add(openapi.SAVE, faces.content.save)
+        add(routes.INGEST, faces.writing.ingest)
+        add(routes.DOCUMENTS_FORGET, faces.writing.forget)
+        add(routes.CONTENT_STORE, faces.content.save)
     if faces.reading is not None:
-        add(openapi.RETRIEVE, faces.reading.retrieve)
-    add(openapi.LOAD, faces.content.load)
+        add(routes.RETRIEVE, faces.reading.retrieve)
+    add(routes.CONTENT_LOAD, faces.content.load)
     for route, handler in faces.more:
         add(route, handler)
     agents = mcp.Endpoint(dict(handlers), meters, version=version, seconds=tool_seconds)
@@ -75,6 +76,7 @@ def build(
 
     if faces.reading is not None:
         page.add_to(application)
+    application[access.ROUTES] = {(route.method, route.path): route for route in served}
     specification = openapi.document(served, version)
 
     async def describe(request: web.Request) -> web.Response:
@@ -89,7 +91,7 @@ def build(
     return application
 
 
-def _strict(route: openapi.Route, handler: problems.Handler) -> problems.Handler:
+def _strict(route: routes.Route[Any], handler: problems.Handler) -> problems.Handler:
     known = frozenset((*route.query, *route.optional))
 
     async def answer(request: web.Request) -> web.StreamResponse:

@@ -15,10 +15,10 @@ from aiohttp import web
 
 from crds import errors as root
 from crds import scope
-from kb import api, errors, identity, metrics
+from kb import api, errors, identity, metrics, routes
+from kb.extract.tools import storing
 from kb.graph import store as graph
-from kb.ingest import deletion, intake, intent
-from kb.qualify.tools import storing
+from kb.ingest import delete, intake, request_record
 from kb.rules import calling, enforce
 from kb.service.http import access, answering, body, exploring, openapi, problems
 from kb.vectors import model
@@ -67,7 +67,7 @@ class Searching(_Tools):
 
     def routes(self) -> list[openapi.Served]:
         """The route with its handler."""
-        return [(SEARCH_HYBRID, self._tool("searchHybrid", self.search))]
+        return [(routes.TOOL_SEARCH_HYBRID, self._tool("searchHybrid", self.search))]
 
     async def search(self, request: web.Request) -> web.Response:
         """POST /api/v1/tools/searchHybrid"""
@@ -101,7 +101,7 @@ class Storing(_Tools):
         way: intake.Intake,
         graph_store: graph.Store,
         vector_store: vectors.Store,
-        intents: intent.Intents,
+        intents: request_record.IngestRequestRecords,
         rules: enforce.Port,
         meters: metrics.Metrics,
     ) -> None:
@@ -114,10 +114,10 @@ class Storing(_Tools):
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
         return [
-            (STORE_CHUNK, self._tool("storeChunk", self.chunk)),
-            (INDEX_DOCUMENT, self._tool("indexDocument", self.document)),
-            (CREATE_NODE, self._tool("createNodeWithRagLinks", self.node)),
-            (CREATE_RELATIONSHIP, self._tool("createRelationship", self.relationship)),
+            (routes.TOOL_STORE_CHUNK, self._tool("storeChunk", self.chunk)),
+            (routes.TOOL_INDEX_DOCUMENT, self._tool("indexDocument", self.document)),
+            (routes.TOOL_CREATE_NODE, self._tool("createNodeWithRagLinks", self.node)),
+            (routes.TOOL_CREATE_RELATIONSHIP, self._tool("createRelationship", self.relationship)),
         ]
 
     async def chunk(self, request: web.Request) -> web.Response:
@@ -218,7 +218,7 @@ class Storing(_Tools):
         """Whether a document is gone, or going: its deletion is recorded before it looks what is beside it."""
         document_id = identity.document(owner, source_urn)
         found = await self._intents.find(document_id)
-        going = found is not None and found[1] == deletion.FORGET
+        going = found is not None and found[1] == delete.FORGET
         return going or not await self._vectors.known(owner, document_id)
 
 
@@ -231,23 +231,3 @@ def _call(asked: pydantic.BaseModel, tool: str) -> str:
     where = getattr(asked, "scope", None)
     assert isinstance(where, scope.Scope)
     return storing.call_id(asked, identity.owner(where), tool)
-
-
-def _route(tool: str, summary: str, asked: type[pydantic.BaseModel], reply: type[pydantic.BaseModel]) -> openapi.Route:
-    return openapi.Route("POST", f"{access.TOOLS}{tool}", summary, body=asked, reply=reply)
-
-
-STORE_CHUNK = _route(
-    "storeChunk", "Store a text that was extracted from a document, beside it", api.StoreChunkRequest, api.Stored
-)
-INDEX_DOCUMENT = _route("indexDocument", "Store a document of an agent's own", api.IndexDocumentRequest, api.Stored)
-CREATE_NODE = _route("createNodeWithRagLinks", "A node that chunks name", api.CreateNodeRequest, api.NodeStored)
-CREATE_RELATIONSHIP = _route(
-    "createRelationship",
-    "A relationship that a sentence of a chunk states",
-    api.CreateRelationshipRequest,
-    api.RelationshipStored,
-)
-SEARCH_HYBRID = _route(
-    "searchHybrid", "Chunks by reference, without their text", api.SearchHybridRequest, api.SearchResult
-)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from aiohttp import web
 
-from kb import api
+from kb import api, routes
 from kb.code import history, service
 from kb.service.http import answering, body, openapi
 
@@ -65,8 +67,11 @@ class Code:
         return web.Response(text=await self._asks.ask(kind, asked), content_type="application/json")
 
 
-def _route(kind: str, summary: str, asked: type[api.CodeQuestion], reply: type[api.Reply]) -> openapi.Route:
-    return openapi.Route("POST", f"/api/v1/code/{kind}", summary, body=asked, reply=reply)
+def _route(kind: str, summary: str, asked: type[api.CodeQuestion], reply: type[api.Reply]) -> routes.Route[Any]:
+    """A question that is sent as a body; a run asks it, and principals see what they may."""
+    callers = frozenset({routes.Caller.RUN})
+    path = f"/api/v1/code/{kind}"
+    return routes.Route("POST", path, summary, body=asked, reply=reply, asks=True, principals=True, callers=callers)
 
 
 CALLERS = _route("callers", "Who calls a function, method or class", api.Callers, api.CallsReply)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pydantic
 from pydantic import Field
 
-from kb import api, fence
+from kb import api, prompt_escape
 from kb.service.http import code
 from kb.service.http.tool import Answer, Call, Tool
 
@@ -118,7 +118,7 @@ def _answer(found: Any, head: str, lines: Sequence[str], after: int | None) -> A
     state = "" if known.current else "; a newer commit is being read"
     stands = f"{known.repository} {known.branch} at commit {known.commit}, {known.files} files{state}"
     more = [f"There are more: give after={after}."] if after is not None else []
-    text = f"{head} ({stands}).\n{fence.document(chr(10).join(lines))}"
+    text = f"{head} ({stands}).\n{prompt_escape.document(chr(10).join(lines))}"
     data = found.model_dump(mode="json", by_alias=True, exclude_none=True)
     return Answer("\n".join([text, *more]), data)
 

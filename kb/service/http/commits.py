@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from kb import api, identity
+from kb import api, identity, routes
 from kb.ingest import commits, lanes, observers
 from kb.service.http import access, answering, body, observing, openapi, problems
 
@@ -34,7 +34,7 @@ class Commits:
         return answering.json(reply)
 
 
-GIT_COMMITS = openapi.Route(
+GIT_COMMITS = routes.Route(
     "POST",
     "/api/v1/ingest/git-commits",
     "Make commits of a branch known without a model, or known no more; each has an outcome of its own",

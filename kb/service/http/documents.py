@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 from aiohttp import web
 
-from kb import api
+from kb import api, routes
 from kb.graph import model
 from kb.graph import store as graph
-from kb.ingest import intent
+from kb.ingest import request_record
 from kb.queue import job
 from kb.service.http import answering, body, openapi
 
@@ -18,14 +18,16 @@ from kb.service.http import answering, body, openapi
 class Documents:
     """The route of a process that writes: others do not know what is unfinished."""
 
-    def __init__(self, graph_store: graph.Store, intents: intent.Intents, queue: job.Queue) -> None:
+    def __init__(
+        self, graph_store: graph.Store, intents: request_record.IngestRequestRecords, queue: job.Queue
+    ) -> None:
         self._graph = graph_store
         self._intents = intents
         self._queue = queue
 
     def routes(self) -> list[openapi.Served]:
         """The route with its handler."""
-        return [(LIST, self.list)]
+        return [(routes.DOCUMENTS_LIST, self.list)]
 
     async def list(self, request: web.Request) -> web.Response:
         """GET /api/v1/documents"""
@@ -57,14 +59,14 @@ class Documents:
 def _document(
     document_id: str,
     shown: model.Listed | None,
-    record: intent.Intent | None,
+    record: request_record.IngestRequestRecord | None,
     waits: job.Job | None,
     replaced: Sequence[model.Document],
 ) -> api.Document:
     state: api.State = "Extracted"
     reason = ""
     if record is not None:
-        state = "Failed" if record.state is intent.State.FAILED else "Unfinished"
+        state = "Failed" if record.state is request_record.State.FAILED else "Unfinished"
         reason = record.reason
     elif waits is not None:
         state, reason = "Indexed", waits.reason
@@ -100,13 +102,3 @@ def _document(
 
 def _moment(millis: int | None) -> datetime | None:
     return None if millis is None else datetime.fromtimestamp(millis / 1000, UTC)
-
-
-LIST = openapi.Route(
-    "GET",
-    "/api/v1/documents",
-    "The documents that a scope sees, each with its state and versions; `source` is the beginning of a source URN",
-    reply=api.Documents,
-    query=openapi.SCOPE,
-    optional=("kind", "source", "after", "limit"),
-)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from aiohttp import web
 
 from crds import scope
-from kb import api, errors
-from kb.reading import entitytypes, reference
+from kb import api, errors, routes
+from kb.extract import entity_types, reference
 from kb.service.http import answering, body, openapi
 
 
 class EntityTypes:
     """The routes of every process."""
 
-    def __init__(self, registry: entitytypes.Registry) -> None:
+    def __init__(self, registry: entity_types.Registry) -> None:
         self._registry = registry
 
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
-        return [(LIST, self.list), (PUT, self.put)]
+        return [(routes.ENTITY_TYPES_LIST, self.list), (routes.ENTITY_TYPES_PUT, self.put)]
 
     async def list(self, request: web.Request) -> web.Response:
         """GET /api/v1/entity-types?clientId=..."""
@@ -36,30 +36,14 @@ class EntityTypes:
                     field=f"types.{number}.name",
                     remedy="Give it another name.",
                 )
-        types = [entitytypes.EntityType(one.name, " ".join(one.description.split())) for one in asked.types]
+        types = [entity_types.EntityType(one.name, " ".join(one.description.split())) for one in asked.types]
         await self._registry.put(asked.scope, types, asked.by)
         return await self._listed(asked.scope)
 
     async def _listed(self, where: scope.Scope) -> web.Response:
-        found = entitytypes.effective(await self._registry.holding(where))
+        found = entity_types.effective(await self._registry.holding(where))
         shown = [
             api.EntityType(name=one.name, description=one.description, scope=owner, by=version.by, at=version.at)
             for owner, version, one in found
         ]
         return answering.json(api.EntityTypes(types=shown))
-
-
-LIST = openapi.Route(
-    "GET",
-    "/api/v1/entity-types",
-    "Entity types that count in a scope beside those that every extraction knows",
-    reply=api.EntityTypes,
-    query=openapi.SCOPE,
-)
-PUT = openapi.Route(
-    "PUT",
-    "/api/v1/entity-types",
-    "Replace the entity types of exactly this scope; documents that are sent from now on are extracted with them",
-    body=api.EntityTypesDraft,
-    reply=api.EntityTypes,
-)

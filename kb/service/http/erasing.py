@@ -6,7 +6,7 @@ import structlog
 from aiohttp import web
 
 from crds import scope
-from kb import api, errors
+from kb import api, errors, routes
 from kb.erasure import book, eraser, places
 from kb.service.http import access, answering, body, openapi
 
@@ -25,7 +25,12 @@ class Erasing:
 
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
-        return [(ERASE, self.erase), (LIST, self.list), (PLACES, self.places), (FORGET, self.forget)]
+        return [
+            (routes.ERASURES_ASK, self.erase),
+            (routes.ERASURES_LIST, self.list),
+            (routes.ERASURES_PLACES, self.places),
+            (routes.ERASURES_FORGET, self.forget),
+        ]
 
     async def erase(self, request: web.Request) -> web.Response:
         """POST /api/v1/erasures"""
@@ -53,33 +58,3 @@ class Erasing:
             )
         log.warning("a place is taken for lost", place=asked.id, by=asked.by)
         return answering.json(api.Places(places=list(await self._places.listed())))
-
-
-ERASE = openapi.Route(
-    "POST",
-    access.ERASURES,
-    "Forget all that a client, a project or a group owns",
-    status=202,
-    body=api.ErasureDraft,
-    reply=api.Erasure,
-)
-LIST = openapi.Route(
-    "GET",
-    access.ERASURES,
-    "Erasures of a scope, and how far they have come",
-    reply=api.Erasures,
-    query=openapi.SCOPE,
-)
-PLACES = openapi.Route(
-    "GET",
-    f"{access.ERASURES}/places",
-    "The places that can hold text, for which erasures wait",
-    reply=api.Places,
-)
-FORGET = openapi.Route(
-    "POST",
-    f"{access.ERASURES}/places/forget",
-    "Say that the files of a place are gone for good",
-    body=api.PlaceDraft,
-    reply=api.Places,
-)

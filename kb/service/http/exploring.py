@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from crds import priority, scope
-from kb import api, errors, selection
+from kb import api, errors, routes, selection
 from kb.aliases import registry
+from kb.extract import reference
 from kb.graph import model
 from kb.graph import store as graph
-from kb.reading import reference
 from kb.retrieve import facts, search, view
 from kb.service.http import answering, body, openapi
 from kb.vectors import store as vectors
@@ -39,12 +39,12 @@ class Exploring:
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
         return [
-            (HYBRID, self.hybrid),
-            (BY_KIND, self.by_kind),
-            (CHUNK, self.chunk),
-            (NODES, self.nodes),
-            (TRAVERSE, self.traverse),
-            (RELATIONSHIP, self.relationship),
+            (routes.SEARCH_HYBRID, self.hybrid),
+            (routes.CHUNKS_BY_KIND, self.by_kind),
+            (routes.CHUNKS_SHOW, self.chunk),
+            (routes.GRAPH_NODES, self.nodes),
+            (routes.GRAPH_TRAVERSE, self.traverse),
+            (routes.GRAPH_RELATIONSHIPS, self.relationship),
         ]
 
     async def hybrid(self, request: web.Request) -> web.Response:
@@ -143,7 +143,7 @@ class Exploring:
             )
         as_of, history = answering.moment(request, "asOf"), answering.flag(request, "history")
         meant = await self._meant(viewer, [end for end in (source, target) if end])
-        found: list[model.Said] = []
+        found: list[model.Statement] = []
         for one, other in itertools.product(meant.get(source, [None]), meant.get(target, [None])):
             found += await self._graph.relationships(
                 viewer,
@@ -174,29 +174,6 @@ class Exploring:
         }
 
 
-HYBRID = openapi.Route(
-    "POST",
-    "/api/v1/search/hybrid",
-    "Chunks by vectors and by keywords, without the graph",
-    body=api.HybridRequest,
-    reply=api.HybridReply,
-)
-BY_KIND = openapi.Route(
-    "POST",
-    "/api/v1/chunks/by-kind",
-    "Chunks of documents of some kinds, newest first; no model is asked",
-    body=api.ByKindRequest,
-    reply=api.ChunksReply,
-)
-CHUNK = openapi.Route(
-    "GET",
-    "/api/v1/chunks/{chunkId}",
-    "A chunk, and what its sentences say",
-    reply=api.ChunkReply,
-    query=openapi.SCOPE,
-)
-
-
 def _having(request: web.Request) -> tuple[tuple[str, ...], ...]:
     """The properties that nodes must have, as labels: of one name any of its values is enough."""
     wanted: dict[str, list[str]] = {}
@@ -210,29 +187,3 @@ def _having(request: web.Request) -> tuple[tuple[str, ...], ...]:
             )
         wanted.setdefault(name, []).append(value)
     return tuple(selection.labels({name: values}) for name, values in wanted.items())
-
-
-NODES = openapi.Route(
-    "GET",
-    "/api/v1/graph/nodes",
-    "Nodes by key, part of a key (q), type or property (property=NAME=VALUE), the most mentioned first",
-    reply=api.NodesReply,
-    query=openapi.SCOPE,
-    optional=("q", "type", "key", "property", "limit", "asOf"),
-    repeated=("key", "property"),
-)
-TRAVERSE = openapi.Route(
-    "POST",
-    "/api/v1/graph/traverse",
-    "A walk over relationships, breadth first, within bounds",
-    body=api.TraverseRequest,
-    reply=api.TraverseReply,
-)
-RELATIONSHIP = openapi.Route(
-    "GET",
-    "/api/v1/graph/relationship",
-    "Relationships of one or two nodes with the sentences that prove them",
-    reply=api.RelationshipsReply,
-    query=openapi.SCOPE,
-    optional=("source", "type", "target", "limit", "asOf", "history"),
-)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from aiohttp import web
 
-from kb import api, identity
+from kb import api, identity, routes
 from kb.ingest import intake
 from kb.outcome import learn
 from kb.service.http import access, answering, body, openapi
@@ -23,7 +23,7 @@ class Learning:
 
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
-        return [(STORE, self.store), (OUTCOME, self.outcome)]
+        return [(routes.STORE, self.store), (routes.OUTCOMES, self.outcome)]
 
     async def store(self, request: web.Request) -> web.Response:
         """POST /api/v1/store"""
@@ -61,20 +61,3 @@ def knowledge(said: api.Knowledge, now: datetime) -> api.IngestRequest:
 def former_urn(said: api.Knowledge) -> str:
     """The source URN under which an earlier version stored it, with the subject's words."""
     return f"user-knowledge:{said.category.value}:{said.subject}:{identity.digest(said.content)[:16]}"
-
-
-STORE = openapi.Route(
-    "POST",
-    "/api/v1/store",
-    "Store something learned from a person",
-    status=202,
-    body=api.Knowledge,
-    reply=api.IndexReply,
-)
-OUTCOME = openapi.Route(
-    "POST",
-    "/api/v1/outcomes",
-    "Remember what a finished task taught",
-    body=api.Outcome,
-    reply=api.OutcomeReply,
-)

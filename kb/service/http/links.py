@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from kb import api, errors, identity
+from kb import api, errors, identity, routes
 from kb.links import patterns, reading
 from kb.service.http import access, answering, body, buffers, openapi
 
@@ -17,7 +17,7 @@ class Patterns:
 
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
-        return [(LIST, self.list), (PUT, self.put), (DELETE, self.delete)]
+        return [(routes.LINKS_LIST, self.list), (routes.LINKS_PUT, self.put), (routes.LINKS_DELETE, self.delete)]
 
     async def list(self, request: web.Request) -> web.Response:
         """GET /api/v1/links/patterns?clientId=..."""
@@ -48,7 +48,7 @@ class Reading:
 
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
-        return [(READ, self.read)]
+        return [(routes.LINKS_READ, self.read)]
 
     async def read(self, request: web.Request) -> web.Response:
         """POST /api/v1/ingest/link"""
@@ -56,31 +56,3 @@ class Reading:
         access.concerns(request, identity.document(asked.scope, asked.source_urn))
         async with self._slots.enter(asked.scope.client_id):
             return answering.json(await self._reader.read(asked, answering.or_background(body.urgency(request))))
-
-
-READ = openapi.Route(
-    "POST",
-    "/api/v1/ingest/link",
-    "Read the page of one link, if it may be opened: the content names the link, as JSON (`url`, `sourceUrn`, "
-    "`sourceKind`, `subject`, `sender`, `before`, `after`) or as a text with a URL; `link` of the answer says what "
-    "became of it, and `answer` is a person's to the question about an `Unclear` one",
-    body=api.LinkRequest,
-    reply=api.IngestReply,
-)
-LIST = openapi.Route(
-    "GET",
-    "/api/v1/links/patterns",
-    "Which links a scope calls safe or unsafe",
-    reply=api.LinkPatterns,
-    query=openapi.SCOPE,
-)
-PUT = openapi.Route(
-    "PUT",
-    "/api/v1/links/patterns",
-    "Call links safe or unsafe from now on, in exactly this scope",
-    body=api.LinkPatternDraft,
-    reply=api.LinkPattern,
-)
-DELETE = openapi.Route(
-    "DELETE", "/api/v1/links/patterns", "Forget a pattern of links", status=204, query=("pattern", *openapi.SCOPE)
-)

@@ -24,8 +24,8 @@ from multidict import CIMultiDict
 from contracts import problems as shared
 from crds import errors as root
 from crds import priority, scope
-from kb import errors, metrics
-from kb.service.http import access, atomictools, body, openapi, problems, tools
+from kb import errors, metrics, routes
+from kb.service.http import access, atomictools, body, problems, tools
 
 PATH = access.MCP
 STATELESS = "2026-07-28"
@@ -68,13 +68,14 @@ class Response(pydantic.BaseModel):
     error: dict[str, Any] | None = None
 
 
-ROUTE = openapi.Route(
+ROUTE = routes.Route(
     "POST",
     PATH,
     "Model Context Protocol, streamable HTTP: tools for agents; the scope in the query is that of every tool",
     body=Message,
     reply=Response,
     optional=_SCOPE,
+    callers=frozenset({routes.Caller.RUN}),
 )
 
 
@@ -204,7 +205,7 @@ class Endpoint:
         asked = tool.parse(rest)
 
         async def call(
-            route: openapi.Route,
+            route: routes.Route[Any],
             reply: type[_Reply],
             *,
             given: Mapping[str, Any] | None = None,

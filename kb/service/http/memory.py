@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from crds import scope
-from kb import api, errors
+from kb import api, errors, routes
 from kb.memory import procedures, session, task, user
 from kb.service.http import access, answering, body, openapi
 
@@ -21,7 +21,7 @@ class Users:
 
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
-        return [(USER, self.context)]
+        return [(routes.USER_CONTEXT, self.context)]
 
     async def context(self, request: web.Request) -> web.Response:
         """GET /api/v1/user-context?clientId=..."""
@@ -39,15 +39,15 @@ class Memory:
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
         return [
-            (TASK, self.task),
-            (CONVERSATION, self.conversation),
-            (FINDINGS, self.findings),
-            (RECENT, self.recent),
-            (REMEMBER, self.remember),
-            (WAYS, self.ways),
-            (SAVE_WAY, self.save_way),
-            (USE_WAY, self.use_way),
-            (FORGET_WAY, self.forget_way),
+            (routes.MEMORY_TASK, self.task),
+            (routes.MEMORY_CONVERSATION, self.conversation),
+            (routes.MEMORY_FINDINGS, self.findings),
+            (routes.MEMORY_SESSION, self.recent),
+            (routes.MEMORY_REMEMBER, self.remember),
+            (routes.MEMORY_PROCEDURES, self.ways),
+            (routes.MEMORY_SAVE_PROCEDURE, self.save_way),
+            (routes.MEMORY_USE_PROCEDURE, self.use_way),
+            (routes.MEMORY_FORGET_PROCEDURE, self.forget_way),
         ]
 
     async def task(self, request: web.Request) -> web.Response:
@@ -125,68 +125,3 @@ class Memory:
         access.check(request, scope.Scope(client_id=client))
         await self._procedures.forget(client, answering.text(request, "id"))
         return web.Response(status=204)
-
-
-TASK = openapi.Route("GET", "/api/v1/memory/task/{uid}", "What a task knows", reply=api.TaskMemory, query=openapi.SCOPE)
-CONVERSATION = openapi.Route(
-    "GET",
-    "/api/v1/memory/task",
-    "What the tasks of one conversation know",
-    reply=api.TaskMemories,
-    query=("correlationId", *openapi.SCOPE),
-)
-FINDINGS = openapi.Route(
-    "POST",
-    "/api/v1/memory/task/{uid}",
-    "Add structured data to a task's memory",
-    body=api.Findings,
-    reply=api.TaskMemory,
-)
-RECENT = openapi.Route(
-    "GET",
-    "/api/v1/memory/session",
-    "What happened lately",
-    reply=api.Session,
-    query=openapi.SCOPE,
-    optional=("limit",),
-)
-REMEMBER = openapi.Route(
-    "POST",
-    "/api/v1/memory/session",
-    "Remember something for a week",
-    status=201,
-    body=api.SessionDraft,
-    reply=api.SessionEntry,
-)
-WAYS = openapi.Route(
-    "GET",
-    "/api/v1/memory/procedural",
-    "How tasks are done, best first",
-    reply=api.Procedures,
-    query=openapi.SCOPE,
-    optional=("trigger", "limit"),
-)
-SAVE_WAY = openapi.Route(
-    "PUT",
-    "/api/v1/memory/procedural",
-    "Save a procedure",
-    body=api.ProcedureDraft,
-    reply=api.Procedure,
-)
-USER = openapi.Route(
-    "GET",
-    "/api/v1/user-context",
-    "What is known about the user, for the start of a conversation",
-    reply=api.UserContext,
-    query=openapi.SCOPE,
-)
-USE_WAY = openapi.Route(
-    "POST",
-    "/api/v1/memory/procedural/uses",
-    "Count a use of a procedure",
-    body=api.Use,
-    reply=api.Procedure,
-)
-FORGET_WAY = openapi.Route(
-    "DELETE", "/api/v1/memory/procedural", "Forget a procedure", status=204, query=("id", *openapi.SCOPE)
-)

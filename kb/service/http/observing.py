@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from crds import scope
-from kb import api
+from kb import api, routes
 from kb.ingest import observers
 from kb.service.http import body, openapi
 
@@ -21,7 +21,7 @@ class Observing:
 
     def routes(self) -> list[openapi.Served]:
         """The route with its handler."""
-        return [(OBSERVE, self.observe)]
+        return [(routes.OBSERVE, self.observe)]
 
     async def observe(self, request: web.Request) -> web.Response:
         """POST /api/v1/observations"""
@@ -42,12 +42,3 @@ async def based(known: observers.Observers | None, request: web.Request, owner: 
     on = body.validate({"observer": observer, "number": number}, api.Observation)
     async with known.based(owner, on):
         yield
-
-
-OBSERVE = openapi.Route(
-    "POST",
-    "/api/v1/observations",
-    "Observe a source under a new number: removals that are based on a smaller one are refused from now on",
-    status=204,
-    body=api.Observed,
-)

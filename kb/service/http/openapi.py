@@ -4,63 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import pydantic
 from aiohttp import web
 
 from contracts import openapi
 from crds import priority
-from kb import api
+from kb import api, routes
 
-
-@dataclass(frozen=True)
-class Route:
-    """One operation. `body` and `reply` are wire models; `raw` names a media type where bytes travel instead. `lines`:
-    the wire model of each line of an answer in lines of JSON.
-
-    `query` and `optional` are all its parameters, others are refused; those in `repeated` may be given several times.
-    Names that begin with `prefix` are the caller's own. `observed`: a header may name an observation.
-    """
-
-    method: str
-    path: str
-    summary: str
-    status: int = 200
-    body: type[pydantic.BaseModel] | None = None
-    reply: type[pydantic.BaseModel] | None = None
-    lines: type[pydantic.BaseModel] | None = None
-    raw_body: bool = False
-    raw_reply: bool = False
-    query: tuple[str, ...] = ()
-    optional: tuple[str, ...] = ()
-    repeated: tuple[str, ...] = ()
-    prefix: str | None = None
-    observed: bool = False
-
-
-Served = tuple[Route, Callable[[web.Request], Awaitable[web.StreamResponse]]]
+Served = tuple[routes.Route[Any], Callable[[web.Request], Awaitable[web.StreamResponse]]]
 """A route and what answers it."""
 LINES = "application/x-ndjson"
 """The media type of lines of JSON. A document of OpenAPI 3.1 has the schema of one line under it."""
-SCOPE = ("clientId", "projectId", "groupId")
-INGEST = Route("POST", "/api/v1/ingest/full", "Make a document known", body=api.IngestRequest, reply=api.IngestReply)
-FORGET = Route(
-    "DELETE", "/api/v1/documents", "Forget a document", status=204, query=("sourceUrn", *SCOPE), observed=True
-)
-RETRIEVE = Route(
-    "POST",
-    "/api/v1/retrieve",
-    "Evidence for a question",
-    body=api.RetrieveRequest,
-    reply=api.RetrieveReply,
-    lines=api.RetrieveEvent,
-)
-SAVE = Route(
-    "POST", "/api/v1/content", "Store large content", status=201, raw_body=True, reply=api.ContentRef, query=SCOPE
-)
-LOAD = Route("GET", "/api/v1/content/{key}", "Stored content", raw_reply=True, query=SCOPE)
 
 _FAILURES = {
     400: "the body is not JSON",
@@ -84,18 +39,18 @@ _OPTIONAL = frozenset({"projectId", "groupId"})
 _BYTES = {"type": "string", "format": "binary"}
 
 
-def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
+def document(served: Sequence[routes.Route[Any]], version: str) -> dict[str, Any]:
     """OpenAPI 3.1 of the given routes."""
-    return openapi.document("Jervis knowledge base", version, [_operation(route) for route in routes])
+    return openapi.document("Jervis knowledge base", version, [_operation(route) for route in served])
 
 
-def _operation(route: Route) -> openapi.Operation:
-    content = dict(openapi.json(route.reply)) if route.reply else {}
+def _operation(route: routes.Route[Any]) -> openapi.Operation:
+    content = dict(openapi.json(route.reply_model)) if route.reply else {}
     if route.lines:
-        content[LINES] = route.lines
+        content[LINES] = routes.model(route.lines)
     if route.raw_reply:
         content = {"application/octet-stream": _BYTES}
-    body = openapi.json(route.body) if route.body else None
+    body = openapi.json(routes.model(route.body)) if route.body else None
     if route.raw_body:
         body = {"*/*": _BYTES}
     failure = openapi.json(api.ErrorReply)
@@ -110,7 +65,7 @@ def _operation(route: Route) -> openapi.Operation:
     )
 
 
-def _parameters(route: Route) -> list[Mapping[str, Any]]:
+def _parameters(route: routes.Route[Any]) -> list[Mapping[str, Any]]:
     several = {"type": "array", "items": openapi.TEXT}
     about = "0..3 or P0..P3, 0 is the most urgent; 0..2 take the fast lane and it is passed on to the models"
     return [

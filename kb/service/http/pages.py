@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from crds import scope
-from kb import api, errors, identity
+from kb import api, errors, identity, routes
 from kb.service.http import answering, body, buffers, content, openapi
 from kb.visual import book, choice, evidence, search
 
@@ -19,7 +19,7 @@ class Searching:
 
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
-        return [(SEARCH, self.search), (IMAGE, self.image)]
+        return [(routes.PAGES_SEARCH, self.search), (routes.PAGES_IMAGE, self.image)]
 
     async def search(self, request: web.Request) -> web.Response:
         """POST /api/v1/search/pages"""
@@ -41,7 +41,7 @@ class Choosing:
 
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
-        return [(LIST, self.list), (PUT, self.put), (STATE, self.state)]
+        return [(routes.PAGES_LIST, self.list), (routes.PAGES_PUT, self.put), (routes.PAGES_STATE, self.state)]
 
     async def list(self, request: web.Request) -> web.Response:
         """GET /api/v1/page-choices?clientId=..."""
@@ -103,39 +103,3 @@ def _place(request: web.Request) -> evidence.Rectangle | None:
 
 
 _SIDES = ("left", "top", "right", "bottom")
-SEARCH = openapi.Route(
-    "POST",
-    "/api/v1/search/pages",
-    "Pages of PDFs and images for a question: words first, then what they look like",
-    body=api.PageSearch,
-    reply=api.PageReply,
-)
-IMAGE = openapi.Route(
-    "GET",
-    "/api/v1/search/pages/{pageId}/image",
-    "The image of a page, or of a place on it where it was drawn of a PDF, for who sees its document now",
-    raw_reply=True,
-    query=openapi.SCOPE,
-    optional=_SIDES,
-)
-LIST = openapi.Route(
-    "GET",
-    "/api/v1/page-choices",
-    "Which documents of a scope get pages that are found as images",
-    reply=api.PageChoices,
-    query=openapi.SCOPE,
-)
-PUT = openapi.Route(
-    "PUT",
-    "/api/v1/page-choices",
-    "Choose which documents of exactly this scope get pages; it holds for what is sent from now on",
-    body=api.PageChoiceDraft,
-    reply=api.PageChoices,
-)
-STATE = openapi.Route(
-    "GET",
-    "/api/v1/documents/pages",
-    "How far the pages of a document are",
-    reply=api.DocumentPages,
-    query=("sourceUrn", *openapi.SCOPE),
-)

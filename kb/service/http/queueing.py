@@ -8,8 +8,8 @@ from aiohttp import web
 
 from crds import errors as crds_errors
 from crds import scope
-from kb import api, errors, identity, visibility
-from kb.ingest import intake, intent
+from kb import api, errors, identity, routes, visibility
+from kb.ingest import intake, request_record
 from kb.queue import job, worker
 from kb.service.http import access, answering, body, openapi
 
@@ -20,7 +20,13 @@ _RETRIED = 1000
 class Queueing:
     """The routes of a process that has a queue."""
 
-    def __init__(self, way: intake.Intake, queue: job.Queue, workers: worker.Workers, intents: intent.Intents) -> None:
+    def __init__(
+        self,
+        way: intake.Intake,
+        queue: job.Queue,
+        workers: worker.Workers,
+        intents: request_record.IngestRequestRecords,
+    ) -> None:
         self._intake = way
         self._queue = queue
         self._workers = workers
@@ -29,11 +35,11 @@ class Queueing:
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
         return [
-            (INGEST, self.ingest),
-            (LIST, self.list),
-            (REORDER, self.reorder),
-            (PRIORITIZE, self.prioritize),
-            (RETRY, self.retry),
+            (routes.INDEX, self.ingest),
+            (routes.QUEUE_LIST, self.list),
+            (routes.QUEUE_REORDER, self.reorder),
+            (routes.QUEUE_PRIORITIZE, self.prioritize),
+            (routes.QUEUE_RETRY, self.retry),
         ]
 
     async def ingest(self, request: web.Request) -> web.Response:
@@ -114,7 +120,7 @@ class Queueing:
         return answering.json(_job(moved, len(jobs), running) if at is None else _job(jobs[at], at + 1, running))
 
 
-def _failure(one: intent.Intent) -> api.Failure:
+def _failure(one: request_record.IngestRequestRecord) -> api.Failure:
     return api.Failure(
         id=one.document_id,
         scope=one.owner,
@@ -143,38 +149,3 @@ def _job(one: job.Job, place: int, running: frozenset[str]) -> api.Job:
         created_at=one.created_at,
         not_before=one.not_before,
     )
-
-
-INGEST = openapi.Route(
-    "POST",
-    "/api/v1/ingest",
-    "Make a document findable now and extract its entities later",
-    status=202,
-    body=api.IngestRequest,
-    reply=api.IndexReply,
-)
-LIST = openapi.Route(
-    "GET",
-    "/api/v1/queue",
-    "Documents that wait for extraction, and those that failed",
-    reply=api.Queue,
-    query=openapi.SCOPE,
-    optional=("limit",),
-)
-RETRY = openapi.Route(
-    "POST",
-    "/api/v1/queue/retry",
-    "Queue documents that failed once more, as they were sent",
-    body=api.Retry,
-    reply=api.Retried,
-)
-REORDER = openapi.Route(
-    "POST", "/api/v1/queue/reorder", "Give a waiting document a place", body=api.Move, reply=api.Job
-)
-PRIORITIZE = openapi.Route(
-    "POST",
-    "/api/v1/queue/prioritize",
-    "Move a waiting document to the front",
-    body=api.Prioritize,
-    reply=api.Job,
-)

@@ -6,7 +6,7 @@ import structlog
 from aiohttp import web
 
 from crds import scope
-from kb import api, errors
+from kb import api, errors, routes
 from kb.reindex import phase
 from kb.service.http import access, answering, body, openapi
 
@@ -23,7 +23,7 @@ class Reindexing:
 
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
-        return [(STATUS, self.status), (DROP, self.drop)]
+        return [(routes.REINDEX_STATUS, self.status), (routes.REINDEX_DROP, self.drop)]
 
     async def status(self, request: web.Request) -> web.Response:
         """GET /api/v1/reindex"""
@@ -44,18 +44,3 @@ class Reindexing:
             )
         log.warning("the index of the model before is not needed any more", model=found.before, by=asked.by)
         return answering.json(api.Reindexes(reindexes=[found]))
-
-
-STATUS = openapi.Route(
-    "GET",
-    "/api/v1/reindex",
-    "How far a new embedding model has come, and what it waits for",
-    reply=api.Reindexes,
-)
-DROP = openapi.Route(
-    "POST",
-    "/api/v1/reindex/drop",
-    "Say that the index of the embedding model before is not needed any more",
-    body=api.ReindexDrop,
-    reply=api.Reindexes,
-)

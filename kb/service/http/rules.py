@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from kb import api, errors
+from kb import api, errors, routes
 from kb.rules import mongo
 from kb.service.http import access, answering, body, openapi
 
@@ -17,7 +17,12 @@ class Rules:
 
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
-        return [(LIST, self.list), (PUT, self.put), (DELETE, self.delete), (HISTORY, self.history)]
+        return [
+            (routes.RULES_LIST, self.list),
+            (routes.RULES_PUT, self.put),
+            (routes.RULES_DELETE, self.delete),
+            (routes.RULES_HISTORY, self.history),
+        ]
 
     async def list(self, request: web.Request) -> web.Response:
         """GET /api/v1/rules"""
@@ -61,20 +66,3 @@ class Rules:
         """GET /api/v1/rules/history?ruleKey=...&clientId=..."""
         viewer = body.owner(request)
         return answering.json(api.Rules(rules=await self._rules.history(viewer, answering.text(request, "ruleKey"))))
-
-
-LIST = openapi.Route(
-    "GET",
-    "/api/v1/rules",
-    "Rules in force for a scope",
-    reply=api.Rules,
-    query=openapi.SCOPE,
-    optional=("ruleType",),
-)
-PUT = openapi.Route("PUT", "/api/v1/rules", "Make a new version of a rule", body=api.RuleDraft, reply=api.Rule)
-DELETE = openapi.Route(
-    "DELETE", "/api/v1/rules", "Take a rule out of force", status=204, query=("ruleKey", "deletedBy", *openapi.SCOPE)
-)
-HISTORY = openapi.Route(
-    "GET", "/api/v1/rules/history", "Every version of a rule", reply=api.Rules, query=("ruleKey", *openapi.SCOPE)
-)

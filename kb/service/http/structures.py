@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from kb import api, errors, identity
+from kb import api, errors, identity, routes
 from kb.ingest import lanes, observers, structures
 from kb.service.http import access, answering, body, observing, openapi, problems
 
@@ -72,18 +72,20 @@ def _within(request: web.Request, sent: api.GitStructure | api.Cpg) -> None:
 _OF_THE_CONNECTION = ("removed", "moved", "host", "access")
 
 
-GIT_STRUCTURE = openapi.Route(
+GIT_STRUCTURE = routes.Route(
     "POST",
     "/api/v1/ingest/git-structure",
     "Make the source files of a branch known without a model: send the tree, then the contents that are missing",
     body=api.GitStructure,
     reply=api.GitStructureReply,
+    callers=frozenset({routes.Caller.ANALYSIS}),
     observed=True,
 )
-CPG = openapi.Route(
+CPG = routes.Route(
     "POST",
     "/api/v1/ingest/cpg",
     "Put what Joern says beside the structure of a branch at the same commit",
     body=api.Cpg,
     reply=api.CpgReply,
+    callers=frozenset({routes.Caller.ANALYSIS}),
 )

@@ -8,9 +8,9 @@ from typing import Any, Protocol, TypeVar
 
 import pydantic
 
-from kb import errors
-from kb.qualify.tools import registry
-from kb.service.http import body, openapi
+from kb import errors, routes
+from kb.extract.tools import registry
+from kb.service.http import body
 
 _Reply = TypeVar("_Reply", bound=pydantic.BaseModel)
 
@@ -20,7 +20,7 @@ class Call(Protocol):
 
     async def __call__(
         self,
-        route: openapi.Route,
+        route: routes.Route[Any],
         reply: type[_Reply],
         *,
         given: Mapping[str, Any] | None = None,
@@ -46,7 +46,7 @@ class Tool:
     title: str
     description: str
     arguments: type[pydantic.BaseModel]
-    routes: tuple[openapi.Route, ...]
+    routes: tuple[routes.Route[Any], ...]
     work: Callable[[Any, Call], Awaitable[Answer]]
     writes: bool = False
 

@@ -6,8 +6,8 @@ from typing import Literal
 
 from aiohttp import web
 
-from kb import api, errors, visibility
-from kb.ingest import changes, intent
+from kb import api, errors, routes, visibility
+from kb.ingest import changes, request_record
 from kb.service.http import answering, body, openapi
 from kb.upkeep import check, reconcile
 
@@ -17,14 +17,16 @@ _FINDINGS = 200
 class Consistency:
     """The look, and when the background looked."""
 
-    def __init__(self, checker: check.Checker, intents: intent.Intents, noted: changes.Changes) -> None:
+    def __init__(
+        self, checker: check.Checker, intents: request_record.IngestRequestRecords, noted: changes.Changes
+    ) -> None:
         self._checker = checker
         self._intents = intents
         self._changes = noted
 
     def routes(self) -> list[openapi.Served]:
         """The route with its handler."""
-        return [(CONSISTENCY, self.consistency)]
+        return [(routes.CONSISTENCY, self.consistency)]
 
     async def consistency(self, request: web.Request) -> web.Response:
         """GET /api/v1/health/consistency"""
@@ -65,7 +67,7 @@ class Upkeep:
 
     def routes(self) -> list[openapi.Served]:
         """The route with its handler."""
-        return [(REGROUP, self.regroup)]
+        return [(routes.PROJECTS_REGROUP, self.regroup)]
 
     async def regroup(self, request: web.Request) -> web.Response:
         """POST /api/v1/projects/regroup"""
@@ -76,20 +78,3 @@ class Upkeep:
             )
         documents, vectors = await self._reconciler.regroup(asked.scope)
         return answering.json(api.Regrouped(documents=documents, vectors=vectors))
-
-
-CONSISTENCY = openapi.Route(
-    "GET",
-    "/api/v1/health/consistency",
-    "Whether graph and vectors agree about the scope's data",
-    reply=api.ConsistencyReply,
-    query=openapi.SCOPE,
-    optional=("after", "limit"),
-)
-REGROUP = openapi.Route(
-    "POST",
-    "/api/v1/projects/regroup",
-    "Take a project's data into its new group",
-    body=api.Regroup,
-    reply=api.Regrouped,
-)

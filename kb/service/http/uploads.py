@@ -9,13 +9,13 @@ from aiohttp import web
 from contracts.rules import routing
 from crds import errors as crds_errors
 from crds import scope
-from kb import api, errors, identity
+from kb import api, errors, identity, routes
 from kb.content import store as content
 from kb.crawl import fetch, frontier
 from kb.files import image, reader
 from kb.graph import store as graph
 from kb.ingest import intake
-from kb.rules import enforce, fetching, steering
+from kb.rules import enforce, fetching, overrides
 from kb.service.http import access, answering, body, buffers, openapi
 from kb.vectors import store as vectors
 from kb.visual import pages as visual_pages
@@ -57,7 +57,12 @@ class Uploads:
 
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
-        return [(FILE, self.file), (IMAGE, self.image), (ATTACHMENT, self.attachment), (CRAWL, self.crawl)]
+        return [
+            (routes.UPLOAD_FILE, self.file),
+            (routes.UPLOAD_IMAGE, self.image),
+            (routes.UPLOAD_ATTACHMENT, self.attachment),
+            (routes.CRAWL, self.crawl),
+        ]
 
     async def file(self, request: web.Request) -> web.Response:
         """POST /api/v1/ingest/file?clientId=...&filename=..."""
@@ -77,7 +82,7 @@ class Uploads:
         owner, urgency = body.owner(request), answering.or_background(body.urgency(request))
         async with self._slots.enter(owner.client_id):
             raw = await body.raw(request, self._limit, "Send the image smaller, or raise JERVIS_KB_MAX_FILE_BYTES.")
-            steering.check_image(await self._rules.in_force(owner), owner, _facts(request, "image"))
+            overrides.check_image(await self._rules.in_force(owner), owner, _facts(request, "image"))
             read = await self._reader.image(raw, owner, named=_named(request), urgency=urgency)
             document = _document(request, owner, read)
             kept = await self._kept(document, raw, read)
@@ -149,8 +154,8 @@ class Uploads:
         """
         rules = await self._rules.in_force(owner)
         if image.looks_like(raw):
-            steering.check_image(rules, owner, *shown(""))
-        return lambda text: steering.permits_looks(rules, owner, *shown(text))
+            overrides.check_image(rules, owner, *shown(""))
+        return lambda text: overrides.permits_looks(rules, owner, *shown(text))
 
     async def _holder(self, asked: api.AttachmentDraft) -> routing.Facts:
         """What is known of the document that a file came with, its text as it is stored."""
@@ -291,40 +296,3 @@ def _attached(asked: api.AttachmentDraft, read: reader.Read) -> api.IngestReques
         content=read.text,
         observed_at=asked.observed_at,
     ).as_marked(read.starts)
-
-
-_ABOUT = ("filename", "sourceUrn", "kind", "title", "observedAt")
-FILE = openapi.Route(
-    "POST",
-    "/api/v1/ingest/file",
-    "Make a file known: PDF, DOCX, PPTX, XLSX, EML, MSG, HTML, text or an image, as the raw body; "
-    "`metadata.KEY=VALUE` in the query is kept as its metadata, several of one KEY as a list",
-    status=202,
-    reply=api.FileReply,
-    raw_body=True,
-    query=openapi.SCOPE,
-    optional=_ABOUT,
-    prefix=_METADATA,
-)
-IMAGE = openapi.Route(
-    "POST",
-    "/api/v1/ingest/image",
-    "Make an image known by what a vision model sees: PNG, JPEG, GIF or WebP, as the raw body",
-    status=202,
-    reply=api.FileReply,
-    raw_body=True,
-    query=openapi.SCOPE,
-    optional=_ABOUT,
-    prefix=_METADATA,
-)
-ATTACHMENT = openapi.Route(
-    "POST",
-    "/api/v1/ingest/attachment",
-    "Make a stored file known that came with a document",
-    status=202,
-    body=api.AttachmentDraft,
-    reply=api.FileReply,
-)
-CRAWL = openapi.Route(
-    "POST", "/api/v1/crawl", "Make the pages of a site known", status=202, body=api.Crawl, reply=api.CrawlReply
-)

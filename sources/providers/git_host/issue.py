@@ -31,7 +31,7 @@ _PROSE_CHARS = 1 << 16
 """Of a text that are searched for references."""
 _REPOSITORY_CHARS = 256
 DOCUMENT = "document::"
-"""Before a key that the knowledge base takes as it is (`kb.reading.given`)."""
+"""Before a key that the knowledge base takes as it is (`kb.extract.caller_facts`)."""
 
 # `#12`, `!7`, `owner/repo#12`: a reference of a host; the word before it says what it is.
 _REFERENCE = re.compile(

@@ -10,7 +10,7 @@ import pytest
 
 from bench.agent_search import evaluate, maker, wrong
 from bench.kb import corpus, inmemory, world
-from kb.agent import voice
+from kb.agent import decision_model
 from kb.ingest import document
 from router import client as router_client
 from tests import thorough
@@ -69,7 +69,9 @@ async def test_follow_up_searches_collect_what_the_first_one_does_not() -> None:
     wire = maker.Maker()
     place = world.Place("", 0, document.Limits(), processes=1)
     async with inmemory.opened(place) as empty, httpx.AsyncClient(transport=wire) as http:
-        voiced = voice.Voice(router_client.Client("http://model.example.com", http), rig.MODEL, rig.no_pause)
+        voiced = decision_model.DecisionModel(
+            router_client.Client("http://model.example.com", http), rig.MODEL, rig.no_pause
+        )
         found = await evaluate.asked(await inmemory.fill(empty, passages), questions, wire, voiced, hits=2)
     assert found["problems"] == []
     assert found["outcomes"] == {"answered": len(questions)}

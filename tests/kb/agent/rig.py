@@ -14,7 +14,7 @@ import httpx
 from crds import scope
 from crds.priority import Priority
 from kb import api, client, metrics, mongo
-from kb.agent import answering, environment, orchestrator, relating, retrieving, running, store, tree, voice
+from kb.agent import answering, decision_model, environment, graph_tool, orchestrator, retrieving, running, store, tree
 from kb.erasure import closed
 from kb.retrieve import search
 from kb.rules import mongo as rules_mongo
@@ -68,8 +68,8 @@ async def no_pause(seconds: float) -> None:
     """Time does not pass in a test."""
 
 
-def voiced(router: router_client.Client) -> voice.Voice:
-    return voice.Voice(router, MODEL, no_pause)
+def voiced(router: router_client.Client) -> decision_model.DecisionModel:
+    return decision_model.DecisionModel(router, MODEL, no_pause)
 
 
 def tools(made: world.ObservedState, router: router_client.Client, **limits: int) -> list[tree.Tool]:
@@ -77,7 +77,7 @@ def tools(made: world.ObservedState, router: router_client.Client, **limits: int
     model = voiced(router)
     return [
         retrieving.FastVectorSearchTool(made.finder(search.Breadth())),
-        relating.GraphExploreTool(made.graph, made.vectors, made.aliases),
+        graph_tool.GraphExploreTool(made.graph, made.vectors, made.aliases),
         retrieving.RulesTool(),
         answering.TextResponseTool(model),
         answering.SummarizeTool(model, **limits),

@@ -11,7 +11,7 @@ import pytest
 from crds import scope
 from crds.priority import Priority
 from kb import api, metrics, mongo
-from kb.agent import answering, environment, grounds, retrieving, store, tree
+from kb.agent import answering, environment, retrieving, store, tree, turn_sources
 from kb.agent.tree import Turn
 from router import client as router_client
 from tests.fakes.ollama import process
@@ -28,13 +28,15 @@ class Talk:
         self._shown = shown
 
     def standing(self) -> list[Turn]:
-        asked = grounds.of(self.turns, self.turns)
-        return grounds.standing(self.turns, grounds.Grounds(asked.chunks - self.gone, asked.pages - self.gone))
+        asked = turn_sources.of(self.turns, self.turns)
+        return turn_sources.standing(
+            self.turns, turn_sources.TurnSources(asked.chunks - self.gone, asked.pages - self.gone)
+        )
 
     def say(self, *chunks: str, pages: tuple[str, ...] = ()) -> Turn:
         shown = self.standing()[-self._shown :]
         name = f"t{len(self.turns) + 1}"
-        self.turns.append(replace(grounds.added(Turn("q", "a", chunks, pages), self.turns, shown), id=name))
+        self.turns.append(replace(turn_sources.added(Turn("q", "a", chunks, pages), self.turns, shown), id=name))
         return self.turns[-1]
 
     def left(self) -> list[str]:
@@ -47,7 +49,7 @@ def test_the_latest_turns_stay_however_many_there_are() -> None:
         assert len(talk.standing()) == number
         kept = talk.say(*[f"q{number}c{one}" for one in range(85)])
         assert (len(kept.chunks), len(kept.rests_on)) == (85, min(number, 1))
-    assert len(grounds.of(talk.turns, talk.turns[-1:]).chunks) == 8500
+    assert len(turn_sources.of(talk.turns, talk.turns[-1:]).chunks) == 8500
 
 
 def test_what_is_found_again_is_kept_once() -> None:
@@ -82,7 +84,7 @@ def test_a_turn_falls_with_all_that_had_it_in_their_prompts() -> None:
 
 def test_a_turn_names_each_of_its_prompt_that_none_of_the_others_rests_on() -> None:
     apart = [Turn("q", "a", (f"c{number}",), id=f"old{number}") for number in range(3)]
-    kept = grounds.added(Turn("q", "a", ("c1", "new")), apart, apart)
+    kept = turn_sources.added(Turn("q", "a", ("c1", "new")), apart, apart)
     assert (kept.chunks, kept.rests_on) == (("new",), ("old0", "old1", "old2"))
 
 
@@ -92,13 +94,13 @@ def test_a_turn_that_names_one_that_is_not_known_does_not_stand() -> None:
         Turn("q", "a", rests_on=("0",), id="2"),
         Turn("q", "a", rests_on=("2",), id="3"),
     ]
-    nothing = grounds.Grounds(frozenset(), frozenset())
-    assert [one.id for one in grounds.standing(turns, nothing)] == ["1"]
+    nothing = turn_sources.TurnSources(frozenset(), frozenset())
+    assert [one.id for one in turn_sources.standing(turns, nothing)] == ["1"]
     # In whatever order they come, and if they should name each other.
-    assert [one.id for one in grounds.standing(turns[::-1], nothing)] == ["1"]
+    assert [one.id for one in turn_sources.standing(turns[::-1], nothing)] == ["1"]
     circle = [Turn("q", "a", ("c",), rests_on=("2",), id="1"), Turn("q", "a", rests_on=("1",), id="2")]
-    assert grounds.standing(circle, nothing) == []
-    assert grounds.of(circle, circle[1:]).chunks == {"c"}
+    assert turn_sources.standing(circle, nothing) == []
+    assert turn_sources.of(circle, circle[1:]).chunks == {"c"}
 
 
 class Many(tree.Chosen):

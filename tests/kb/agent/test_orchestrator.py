@@ -10,8 +10,8 @@ import pytest
 import structlog
 
 from kb import errors, metrics
-from kb.agent import answering, environment, orchestrator, retrieving, tree, voice
-from kb.reading import answers
+from kb.agent import answering, decision_model, environment, orchestrator, retrieving, tree
+from kb.extract import answers
 from kb.retrieve import search
 from router import client as router_client
 from tests.fakes.ollama import process
@@ -496,7 +496,7 @@ async def test_a_prompt_fits_its_window(
     router: router_client.Client, fake: process.Fake, meters: metrics.Metrics
 ) -> None:
     window = 8192
-    small = voice.Voice(router, rig.MODEL, rig.no_pause, num_ctx=window)
+    small = decision_model.DecisionModel(router, rig.MODEL, rig.no_pause, num_ctx=window)
     model_tools: list[tree.Tool] = [
         Visual(),
         answering.TextResponseTool(small),
@@ -517,7 +517,7 @@ async def test_a_prompt_fits_its_window(
 
     full = rig.asked("?", rules=[rule("x" * 15_999)])
     full.environment.add("t", environment.Result(pages))
-    narrow = voice.Voice(router, rig.MODEL, rig.no_pause, num_ctx=4096)
+    narrow = decision_model.DecisionModel(router, rig.MODEL, rig.no_pause, num_ctx=4096)
     made = orchestrator.AgentOrchestrator(model_tools, narrow, meters, lambda: 0.0)
     found = await rig.events(made, full)
     assert (found[-1].outcome, "no room for evidence" in (found[-1].reason or "")) == ("failed", True)

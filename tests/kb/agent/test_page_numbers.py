@@ -10,8 +10,8 @@ import pytest
 from crds import scope
 from crds.priority import Priority
 from kb import api, errors, metrics, paging
-from kb.agent import answering, environment, relating, retrieving, tree
-from kb.agent import places as passages
+from kb.agent import answering, environment, graph_tool, retrieving, tree
+from kb.agent import page_numbers as passages
 from kb.queue import job
 from kb.retrieve import search
 from router import client as router_client
@@ -238,7 +238,7 @@ async def test_a_sentence_that_proves_a_relationship_names_its_page(
     await place.client.learning.file(scopes.SHOP, raw, filename="plant.pdf", source_urn=URN)
     await place.client.learning.file(scopes.SHOP, files.docx(said.replace("123", "124")), filename="a.docx")
     await place.make()
-    tool = relating.GraphExploreTool(place.kb.graph, place.kb.vectors, place.kb.aliases)
+    tool = graph_tool.GraphExploreTool(place.kb.graph, place.kb.vectors, place.kb.aliases)
     for node, page in (("jira:JERV-123", 2), ("jira:JERV-124", None)):
         [found] = [one async for one in tool(rig.asked("?"), {"node": node}) if isinstance(one, environment.Result)]
         assert {one.get("page") for one in found.objects if "AFFECTS" in one["text"]} == {page}
@@ -259,7 +259,7 @@ async def test_relationships_are_given_where_their_pages_are_away(place: places.
             raise errors.Away("weaviate", "it does not answer")
 
     await place.client.learning.file(scopes.SHOP, files.docx("jira:JERV-123|AFFECTS|file:UserService.kt"))
-    tool = relating.GraphExploreTool(place.kb.graph, Away(), place.kb.aliases)
+    tool = graph_tool.GraphExploreTool(place.kb.graph, Away(), place.kb.aliases)
     status, *found = await rig.given(tool, rig.asked("?"), node="jira:JERV-123")
     assert isinstance(status, tree.Status)
     assert status.message.startswith("The pages of these sentences are not known: ")
@@ -289,7 +289,7 @@ async def test_pages_stay_with_the_chunks_when_models_have_read_them(place: plac
     assert not any("jervisPages" in one for one in before.labels())
     assert await place.kb.workers.step()
     # Without its request, from what is stored.
-    what = (scopes.SHOP, URN, "file", job.Action.REWEAVE, Priority.P3, "")
+    what = (scopes.SHOP, URN, "file", job.Action.REBUILD_GRAPH, Priority.P3, "")
     await place.kb.queue.put(reply.id, *what)
     assert await place.kb.workers.step()
     after = (await place.kb.vectors.chunks(scopes.SHOP, [chunk_id]))[chunk_id]

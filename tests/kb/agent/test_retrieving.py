@@ -10,7 +10,7 @@ import pytest
 from crds import scope
 from crds.priority import Priority
 from kb import api, errors, metrics, mongo
-from kb.agent import environment, relating, retrieving, tree
+from kb.agent import environment, graph_tool, retrieving, tree
 from kb.code import analyst, book, service
 from kb.retrieve import search
 from kb.vectors import weaviate
@@ -56,7 +56,7 @@ async def test_passages_of_the_scope_and_not_of_another(desk: rig.Desk) -> None:
 
 async def test_relationships_with_the_sentences_that_prove_them(kb: world.ObservedState) -> None:
     await kb.ingest(world.request())
-    tool = relating.GraphExploreTool(kb.graph, kb.vectors, kb.aliases)
+    tool = graph_tool.GraphExploreTool(kb.graph, kb.vectors, kb.aliases)
     found = result(await given(tool, data(), node="jira:JERV-123"))
     assert found.payload_type == "relationships"
     said = next(one for one in found.objects if "JERV-123|AFFECTS|file:UserService.kt" in one["text"])

@@ -18,9 +18,9 @@ from kb.agent import tree as agent_tree
 from kb.aliases import mongo as aliases_mongo
 from kb.content import mongo as content_mongo
 from kb.erasure import book, closed, eraser, holdings, places, watch
-from kb.ingest import turns
+from kb.ingest import document_locks
+from tests.kb import calls, memory, scopes, world
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
 from tests.kb.conftest import required
 from tests.kb.service import whole
 
@@ -80,7 +80,7 @@ async def fill(kb: world.ObservedState, kb_client: client.Client, owner: scope.S
     await kb_client.types.put(api.EntityTypesDraft.model_validate(own))
     bad = {"scope": owner, "pattern": "bad.example", "list": "Unsafe", "by": "jana"}
     await kb_client.links.put(api.LinkPatternDraft.model_validate(bad))
-    await kb_client.memory.remember(api.SessionDraft(scope=owner, source="chat", summary="said", id="e1"))
+    await calls.remember(kb_client, api.SessionDraft(scope=owner, source="chat", summary="said", id="e1"))
     if owner.client_id:
         way = api.ProcedureDraft(client_id=owner.client_id, trigger_pattern="t", procedure_steps=[STEP])
         await kb_client.memory.save_procedure(way)
@@ -338,7 +338,7 @@ async def test_an_erasure_waits_for_a_write_that_began_before_it(
     assert await kb.ledger.find("d") is None
 
 
-class Lost(turns.Turn):
+class Lost(document_locks.Turn):
     """A turn that is lost after so many looks at it."""
 
     def __init__(self, looks: int) -> None:

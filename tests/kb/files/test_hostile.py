@@ -9,8 +9,8 @@ import pytest
 
 from crds import errors as root
 from kb import errors
+from kb.extract import relation
 from kb.files import image, inspection, sniff, tika
-from kb.reading import relation
 from tests.kb import scopes
 from tests.kb.files import making
 

@@ -7,19 +7,19 @@ import pytest
 from kb.graph import model, temporal
 
 
-def said(source: str, kind: str, target: str, observed: int | None) -> model.Said:
+def said(source: str, kind: str, target: str, observed: int | None) -> model.Statement:
     document = model.Document("d", "u:1", "email", "", observed)
-    return model.Said("c", document, source, model.Edge(source, kind, target), "s", "sentence")
+    return model.Statement("c", document, source, model.Edge(source, kind, target), "s", "sentence")
 
 
-def ended(*proofs: model.Said, as_of: int | None = None) -> dict[str, int]:
+def ended(*proofs: model.Statement, as_of: int | None = None) -> dict[str, int]:
     return {edge.target: end.at_ms for edge, end in temporal.retired(proofs, as_of_ms=as_of).items()}
 
 
 ASSIGNED = said("j:1", "assigned_to", "p:a", 10)
 
 
-def status(name: str, observed: int | None) -> model.Said:
+def status(name: str, observed: int | None) -> model.Statement:
     return said("j:1", "status", f"s:{name}", observed)
 
 
@@ -35,7 +35,7 @@ def status(name: str, observed: int | None) -> model.Said:
         pytest.param([status("a", 2), status("b", 2)], {}, id="at one time"),
     ],
 )
-def test_what_retires_what(proofs: list[model.Said], ends: dict[str, int]) -> None:
+def test_what_retires_what(proofs: list[model.Statement], ends: dict[str, int]) -> None:
     assert ended(*proofs) == ends
 
 

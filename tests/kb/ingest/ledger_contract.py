@@ -8,17 +8,17 @@ from datetime import timedelta
 from typing import Protocol
 
 from kb import visibility
-from kb.ingest import changes, intent
-from kb.reading import answers
+from kb.extract import answers
+from kb.ingest import changes, request_record
 from tests.kb import clock as clocks
 from tests.kb import scopes
 
 
-class Ledger(intent.Intents, answers.Shelf, changes.Changes, Protocol):
+class Ledger(request_record.IngestRequestRecords, answers.Shelf, changes.Changes, Protocol):
     """The three ports: a ledger keeps intents, answers and changes."""
 
 
-async def record(ledger: intent.Intents, document_id: str) -> intent.Intent:
+async def record(ledger: request_record.IngestRequestRecords, document_id: str) -> request_record.IngestRequestRecord:
     """What the ledger has of a document that it knows."""
     found = await ledger.find(document_id)
     assert found is not None
@@ -26,7 +26,7 @@ async def record(ledger: intent.Intents, document_id: str) -> intent.Intent:
 
 
 class LedgerContract:
-    """The meaning of `kb.ingest.intent.Intents`, `kb.reading.answers.Shelf` and `kb.ingest.changes.Changes`."""
+    """The meaning of `IngestRequestRecords`, `kb.extract.answers.Shelf` and `kb.ingest.changes.Changes`."""
 
     async def test_a_document_is_known_once_it_was_finished(self, ledger: Ledger, clock: clocks.Clock) -> None:
         first = await ledger.open("d", scopes.SHOP, "u:1", "{}", clock())
@@ -46,7 +46,7 @@ class LedgerContract:
         await ledger.finish("d", clock())
         found = await ledger.find("d")
         assert found is not None
-        assert (found[0].state, found[0].recorded, found[1]) == (intent.State.FINISHED, False, None)
+        assert (found[0].state, found[0].recorded, found[1]) == (request_record.State.FINISHED, False, None)
 
     async def test_a_record_keeps_when_its_request_and_what_is_stored_were_observed(
         self, ledger: Ledger, clock: clocks.Clock
@@ -109,7 +109,11 @@ class LedgerContract:
         ]
         assert listed[0].owner == scopes.SHOP
         assert await ledger.unfinished(before=clock() - timedelta(hours=1)) == []
-        assert await ledger.count() == {intent.State.OPEN: 2, intent.State.FINISHED: 1, intent.State.FAILED: 1}
+        assert await ledger.count() == {
+            request_record.State.OPEN: 2,
+            request_record.State.FINISHED: 1,
+            request_record.State.FAILED: 1,
+        }
         assert await ledger.working(["first", "done", "broken", "unknown"]) == {"first"}
 
     async def test_open_and_failed_records_are_shown_to_whom_they_concern(
@@ -237,7 +241,7 @@ class LedgerContract:
             await ledger.open(f"d{number}", scopes.SHOP, f"u:{number}", "{}", clock())
             clock.advance(seconds=number % 2)
         seen: list[str] = []
-        after: intent.Intent | None = None
+        after: request_record.IngestRequestRecord | None = None
         while page := await ledger.unfinished(before=clock() + timedelta(seconds=1), after=after, limit=2):
             seen += [one.document_id for one in page]
             after = page[-1]

@@ -11,7 +11,7 @@ import pytest
 import codegraph
 from contracts import repository_keys
 from kb import api, client, metrics
-from kb.reading import commit as reading
+from kb.extract import git_commit as reading
 from tests.kb import scopes, world
 from tests.kb.ingest import test_commits, trees
 

@@ -11,7 +11,7 @@ import pytest
 from contracts import repository_keys
 from crds import access
 from kb import api, client, errors, metrics
-from kb.reading import commit as reading
+from kb.extract import git_commit as reading
 from kb.upkeep import check
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks

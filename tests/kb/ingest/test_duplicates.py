@@ -11,7 +11,7 @@ from crds import scope
 from kb import api
 from tests.fakes.ollama import process
 from tests.kb import scopes, world
-from tests.kb.reading.test_likeness import EN, mail
+from tests.kb.extract.test_likeness import EN, mail
 
 AT = datetime(2026, 3, 2, 9, tzinfo=UTC)
 

@@ -13,7 +13,7 @@ from crds.priority import Priority
 from hack import drawing
 from kb import api
 from kb.files import tika
-from kb.ingest import images, intent
+from kb.ingest import images, request_record
 from tests.clients import servers
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
@@ -136,7 +136,7 @@ async def test_no_vision_model_costs_no_document_for_long(
     for _ in range(images.PATIENCE if code == 503 else 0):
         with pytest.raises(root.Operational):
             await kb.ingest(sent)
-        assert await kb.ledger.count() == {intent.State.OPEN: 1}
+        assert await kb.ledger.count() == {request_record.State.OPEN: 1}
     reply = await kb.ingest(sent)
     assert (reply.images, bool(reply.chunk_ids)) == ([], True)
     assert any("image" in one or "shot0" in one for one in reply.problems), reply.problems
@@ -171,7 +171,7 @@ async def test_stopped_before_each_call_of_a_store_it_ends_as_if_it_had_not_been
             with contextlib.suppress(root.Operational):
                 await kb.ingest(sent)
                 await kb.worked()
-                if await kb.ledger.count() == {intent.State.FINISHED: 3}:
+                if await kb.ledger.count() == {request_record.State.FINISHED: 3}:
                     vectors.switch.fail_after = None
                     # Jobs that were postponed.
                     clock.advance(hours=1)

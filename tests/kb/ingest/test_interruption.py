@@ -11,7 +11,7 @@ import pytest
 from crds import errors as root
 from crds.priority import Priority
 from kb import errors, metrics
-from kb.ingest import intent
+from kb.ingest import request_record
 from kb.queue import job
 from kb.vectors import embedding
 from tests.fakes.ollama import process
@@ -58,12 +58,12 @@ async def test_stopped_before_each_call_of_the_vector_store_and_resumed_after_a_
             found = await kb.ask("Who wrote something?", max_results=50)
             shown = {"old" if "Oldthing" in item.content else "new" for item in found.items}
             assert shown == ({"new"} if committed else {"old"})
-            assert await kb.ledger.count() == {intent.State.OPEN: 1}
+            assert await kb.ledger.count() == {request_record.State.OPEN: 1}
         extractions = fake.count(tag="kb.extract/v1")
         async with open_world(vectors, content, within=name, chunk_chars=900) as kb:
             assert await kb.recovery.sweep(before=clock() + timedelta(seconds=1)) == 1
             assert await kb.state() == expected
-            assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+            assert await kb.ledger.count() == {request_record.State.FINISHED: 1}
         assert fake.count(tag="kb.extract/v1") == extractions
 
 
@@ -113,11 +113,11 @@ async def test_recovery_leaves_alone_what_somebody_works_on_and_what_cannot_succ
         assert await kb.recovery.sweep(before=clock() - timedelta(seconds=120)) == 0
         clock.advance(seconds=300)
         assert await kb.recovery.sweep(before=clock()) == 0  # still away: stays open
-        assert await kb.ledger.count() == {intent.State.OPEN: 1}
+        assert await kb.ledger.count() == {request_record.State.OPEN: 1}
         await kb.ledger.open("unreadable", scopes.SHOP, "u:x", '{"not": "a request"}', clock())
         vectors.switch.away = False
         assert await kb.recovery.sweep(before=clock() + timedelta(seconds=1)) == 1
-        assert await kb.ledger.count() == {intent.State.FINISHED: 1, intent.State.FAILED: 1}
+        assert await kb.ledger.count() == {request_record.State.FINISHED: 1, request_record.State.FAILED: 1}
         assert meters.registry.get_sample_value("jervis_kb_unfinished_ingests") == 0
         assert meters.registry.get_sample_value("jervis_kb_failed_documents") == 1
 

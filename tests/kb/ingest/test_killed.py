@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kb.ingest import intent
+from kb.ingest import request_record
 from kb.vectors import weaviate
 from tests import thorough
 from tests.fakes.ollama import process
@@ -63,7 +63,7 @@ async def test_killed_before_each_call_and_resumed_by_the_next_process(
         async with open_world(*stores, within=path.name, chunk_chars=900) as kb:
             assert await kb.recovery.sweep(before=clock() + timedelta(seconds=1)) == 1
             assert await kb.state() == expected
-            assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+            assert await kb.ledger.count() == {request_record.State.FINISHED: 1}
             repeated.append(fake.count(tag="kb.extract/v1") - asked - passages)
             assert await kb.pipeline.forget(scopes.SHOP, world.request().source_urn)
             assert await kb.vectors.counts(scopes.SHOP) == (0, 0)

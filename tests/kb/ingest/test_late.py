@@ -12,7 +12,7 @@ from crds import errors as root
 from crds.priority import Priority
 from kb import errors, identity, metrics, mongo
 from kb.graph import model
-from kb.ingest import intent
+from kb.ingest import request_record
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import scopes, world
@@ -82,7 +82,7 @@ async def test_an_older_one_that_failed_for_now_does_not_come_over_a_newer_one(
     before, kept = await kb.state(), await versions(kb)
     assert await send(kb, way, OLDER, FIRST) == ("Version", [])
     assert (await kb.state(), await versions(kb)) == (before, kept), "neither in the present nor in the history"
-    assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+    assert await kb.ledger.count() == {request_record.State.FINISHED: 1}
     assert await kb.queue.depth() == {}
     assert meters.registry.get_sample_value("jervis_kb_ingests_total", {"outcome": "superseded"}) == 1
     clock.advance(days=1)
@@ -146,11 +146,11 @@ async def test_it_is_stored_when_a_newer_one_that_was_open_fails_for_good(
     with pytest.raises(errors.Undecided):
         await send(kb, way, NEWER, SECOND)
     assert (await send(kb, way, "Ota Pavel wrote a book.", FIRST - timedelta(days=1)))[0] == "Version"
-    assert await kb.ledger.count() == {intent.State.OPEN: 1}, "the newest one stays open"
+    assert await kb.ledger.count() == {request_record.State.OPEN: 1}, "the newest one stays open"
     fake.set_faults([REFUSED])
     await tried(kb, way)
     fake.set_faults([])
-    assert await kb.ledger.count() == {intent.State.FAILED: 1}
+    assert await kb.ledger.count() == {request_record.State.FAILED: 1}
     assert (await send(kb, way, NEWER, SECOND))[0] is None
     await kb.worked()
     assert await shown(kb) == [NEWER]
@@ -212,7 +212,7 @@ async def test_a_job_that_breaks_off_while_it_fails_leaves_the_time_of_its_reque
     await kb.worked()
     broken.clear()
     fake.set_faults([])
-    assert await kb.ledger.count() == {intent.State.OPEN: 1}
+    assert await kb.ledger.count() == {request_record.State.OPEN: 1}
     clock.advance(hours=1)
     assert await kb.recovery.sweep(before=clock()) == 1
     assert (await send(kb, "/ingest/full", OLDER, arrived - timedelta(minutes=1)))[0] == "Version"
@@ -263,7 +263,7 @@ async def test_one_that_failed_for_good_is_no_newer_version_and_what_is_shown_is
         await kb.ingest(world.request(THIRDS, observed_at=THIRD))
     fake.set_faults([])
     assert (await send(kb, "/ingest/full", "Ota Pavel wrote a book.", FIRST))[0] == "Version"
-    assert (await kb.ledger.count())[intent.State.FAILED] == 1
+    assert (await kb.ledger.count())[request_record.State.FAILED] == 1
     assert (await send(kb, "/ingest/full", NEWER, SECOND + timedelta(hours=1)))[0] is None
     assert await shown(kb) == [NEWER]
 
@@ -273,7 +273,7 @@ async def test_while_the_model_is_away_it_may_be_repeated(kb: world.ObservedStat
     fake.set_faults([{"match": {"tag": "kb.qualify.email/v2"}, "status": {"code": 503}}])
     with pytest.raises(root.Operational):
         await send(kb, "/ingest/full", OLDER, FIRST)
-    assert await kb.ledger.count() == {intent.State.FINISHED: 1}, "nothing is left for recovery"
+    assert await kb.ledger.count() == {request_record.State.FINISHED: 1}, "nothing is left for recovery"
     fake.set_faults([{"match": {"tag": "kb.qualify.email/v2"}, "status": {"code": 400, "message": "too long"}}])
     reply = await kb.ingest(world.request(OLDER, observed_at=FIRST))
     assert (reply.superseded_by, bool(reply.hints.failure)) == ("Version", True)

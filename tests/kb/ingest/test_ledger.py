@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kb import errors, mongo
-from kb.ingest import intent, sqlite
 from kb.ingest import mongo as shared
+from kb.ingest import request_record, sqlite
 from tests.kb import clock as clocks
 from tests.kb import scopes
 from tests.kb.ingest import ledger_contract
@@ -78,7 +78,7 @@ class TestMongo(ledger_contract.LedgerContract):
         await ledger.forget("d", fence=7)
         assert await ledger.find("d") == (newer, '{"v": 2}')
         await ledger.finish("d", clock(), fence=8)
-        assert await ledger.count() == {intent.State.FINISHED: 1}
+        assert await ledger.count() == {request_record.State.FINISHED: 1}
 
 
 async def test_a_file_of_version_1_is_brought_up_to_date(path: Path, clock: clocks.Clock) -> None:
@@ -120,7 +120,7 @@ async def test_a_file_of_version_4_knows_of_no_time(path: Path, clock: clocks.Cl
     become(path, 4, _WITHOUT_TIMES)
     async with opened(path, clock) as second:
         record = await ledger_contract.record(second, "d")
-        assert (record.dated_ms, record.state) == (None, intent.State.OPEN)
+        assert (record.dated_ms, record.state) == (None, request_record.State.OPEN)
         await second.finish("d", clock())
         await second.open("d", scopes.SHOP, "u:1", '{"v": 2}', clock(), dated_ms=8)
         await second.finish("d", clock())
@@ -134,6 +134,6 @@ async def test_a_file_of_version_5_has_no_stamps(path: Path, clock: clocks.Clock
     become(path, 5, _WITHOUT_STAMP)
     async with opened(path, clock) as second:
         record = await ledger_contract.record(second, "d")
-        assert (record.stamp, record.state) == ("", intent.State.FINISHED)
+        assert (record.stamp, record.state) == ("", request_record.State.FINISHED)
         await second.finish("d", clock(), stamp="second")
         assert (await ledger_contract.record(second, "d")).stamp == "second"

@@ -9,7 +9,7 @@ import pytest
 
 from kb import api, errors, mongo
 from kb.erasure import closed, holdings
-from kb.ingest import observers, turns
+from kb.ingest import document_locks, observers
 from tests.kb import clock as clocks
 from tests.kb import scopes
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.services
 
 @pytest.fixture
 def known(database: mongo.Database, clock: clocks.Clock) -> observers.Observers:
-    return observers.Observers(database, turns.Turns(), closed.Closed(), clock)
+    return observers.Observers(database, document_locks.Turns(), closed.Closed(), clock)
 
 
 def on(number: int, observer: str = "mailbox") -> api.Observation:

@@ -6,8 +6,8 @@ import pydantic
 import pytest
 
 from kb import api, paging
+from kb.extract import draft
 from kb.ingest import source
-from kb.reading import draft
 from tests.kb import scopes, world
 
 TEXT = "\n\n".join(f"Page {number} says a word or two about pumps." for number in range(1, 9))

@@ -10,8 +10,8 @@ import pytest
 
 from crds.priority import Priority
 from kb import api, errors
-from kb.ingest import intent
-from kb.reading import draft
+from kb.extract import draft
+from kb.ingest import request_record
 from tests.fakes.ollama import process
 from tests.kb import scopes, world
 
@@ -126,7 +126,7 @@ async def test_an_empty_or_too_long_document_fails_for_good(open_world: world.Op
             await small.ingest(world.request())
         with pytest.raises(errors.Invalid, match="empty"):
             await small.ingest(world.request(" \n", urn="email::<m2@a>"))
-        assert await small.ledger.count() == {intent.State.FAILED: 2}
+        assert await small.ledger.count() == {request_record.State.FAILED: 2}
 
 
 async def test_a_model_that_answers_nonsense_costs_entities_but_not_the_document(
@@ -174,7 +174,7 @@ async def test_hints_that_cannot_be_had_send_the_task_to_a_person_and_cost_no_kn
     assert problem.startswith("extraction: model 'qwen2.5:7b' gave no valid answer")
     assert reply.directive is not None
     assert (reply.directive.action, reply.directive.message) == ("Fail", reply.hints.failure)
-    assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+    assert await kb.ledger.count() == {request_record.State.FINISHED: 1}
     assert (await kb.ask("login bug")).items != []
 
 
@@ -205,7 +205,7 @@ async def test_an_unknown_model_is_named_and_the_document_waits_for_it(
     with pytest.raises(errors.Unconfigured, match="qwen3-embedding") as caught:
         await kb.ingest(world.request())
     assert (caught.value.field, "GpuBackend" in caught.value.remedy) == ("embedModel", True)
-    assert await kb.ledger.count() == {intent.State.OPEN: 1}
+    assert await kb.ledger.count() == {request_record.State.OPEN: 1}
     fake.set_faults([])
     assert await kb.recovery.sweep(before=datetime.max.replace(tzinfo=UTC)) == 1
     assert (await kb.ask("login bug")).items != []

@@ -15,7 +15,7 @@ from crds import errors as root
 from crds.priority import Priority
 from kb import api, client, errors, identity, metrics
 from kb.graph import model
-from kb.ingest import intent
+from kb.ingest import request_record
 from router import client as router_client
 from tests import waiting
 from tests.fakes.ollama import process
@@ -96,7 +96,7 @@ async def test_a_newer_version_does_not_wait_and_the_older_one_is_void(
         assert not older.done()
     assert await superseded(older, "Version")
     assert await ends_like(NEWER)
-    assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+    assert await kb.ledger.count() == {request_record.State.FINISHED: 1}
 
 
 async def test_an_older_version_that_was_read_first_changes_nothing(
@@ -201,7 +201,7 @@ async def test_the_same_request_waits_for_its_answers_and_both_succeed(
     reply = await second
     assert (asked, fake.count(tag="kb.qualify.email/v2")) == (1, 1)
     assert fake.count(tag="kb.extract/v1") == len(reply.chunk_ids)
-    assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+    assert await kb.ledger.count() == {request_record.State.FINISHED: 1}
 
 
 async def test_a_version_that_returns_is_ended_by_the_call_that_came_last(
@@ -216,9 +216,9 @@ async def test_a_version_that_returns_is_ended_by_the_call_that_came_last(
             again = await stack.enter_async_context(world.stalled(fake, urgent, tag="kb.extract/v1", priority="0"))
         # What it says is the latest again; the record is the other call's.
         assert len((await first).chunk_ids) == 6
-        assert await kb.ledger.count() == {intent.State.OPEN: 1}
+        assert await kb.ledger.count() == {request_record.State.OPEN: 1}
     assert (await again).chunk_ids == (await first).chunk_ids
-    assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+    assert await kb.ledger.count() == {request_record.State.FINISHED: 1}
 
 
 @pytest.mark.parametrize("permanent", [False, True])
@@ -230,7 +230,7 @@ async def test_a_failure_is_recorded_for_the_request_that_is_open(
         pass
     with pytest.raises(root.Permanent if permanent else root.Operational):
         await calling
-    state = intent.State.FAILED if permanent else intent.State.OPEN
+    state = request_record.State.FAILED if permanent else request_record.State.OPEN
     assert await kb.ledger.count() == {state: 1}
     found = await kb.ledger.find(DOCUMENT)
     assert found is not None
@@ -248,7 +248,7 @@ async def test_a_failure_of_what_was_superseded_concerns_no_other_request(
         await kb.ingest(NEWER)
         before = await kb.state()
     assert await superseded(calling, "Version")
-    assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+    assert await kb.ledger.count() == {request_record.State.FINISHED: 1}
     assert await kb.queue.depth() == {}
     assert await kb.state() == before
 
@@ -269,7 +269,7 @@ async def test_without_hints_it_is_for_a_person_and_not_to_be_repeated(
     assert reply.superseded_by == ("Deletion" if deleted else "Version")
     assert (reply.summary, reply.hints.has_actionable_content, reply.chunk_ids) == ("", True, [])
     assert "could not be judged" in reply.hints.failure
-    assert await kb.ledger.count() == ({} if deleted else {intent.State.FINISHED: 1})
+    assert await kb.ledger.count() == ({} if deleted else {request_record.State.FINISHED: 1})
 
 
 @pytest.mark.parametrize("way", ["/ingest", "/ingest/full"])
@@ -283,7 +283,7 @@ async def test_a_version_that_fails_after_it_replaced_another_takes_no_job_along
         with pytest.raises(router_client.Rejected):
             await (kb.pipeline.index(NEWER, Priority.P3) if way == "/ingest" else kb.ingest(NEWER))
     assert await superseded(older, "Version")
-    assert await kb.ledger.count() == {intent.State.FAILED: 1}
+    assert await kb.ledger.count() == {request_record.State.FAILED: 1}
     await kb.worked()
     found = await kb.graph.mentioned(scopes.SHOP, sorted(await kb.vectors.known(scopes.SHOP, DOCUMENT)))
     assert "person:petr svoboda" in {one.node_key for one in found}
@@ -315,21 +315,21 @@ async def test_a_merge_that_fails_meanwhile_leaves_the_record_to_the_request(
         assert await kb.workers.step() is not None
         found = await kb.ledger.find(DOCUMENT)
         assert found is not None
-        assert (found[0].state, found[0].reason) == (intent.State.OPEN, "")
+        assert (found[0].state, found[0].reason) == (request_record.State.OPEN, "")
     assert (await calling).replaced is True
-    assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+    assert await kb.ledger.count() == {request_record.State.FINISHED: 1}
 
 
 async def test_who_goes_away_leaves_the_request_to_recovery(kb: world.ObservedState, fake: process.Fake) -> None:
     async with reading(fake, kb.ingest(OLDER)) as calling:
         calling.cancel()
         await asyncio.gather(calling, return_exceptions=True)
-        assert await kb.ledger.count() == {intent.State.OPEN: 1}
+        assert await kb.ledger.count() == {request_record.State.OPEN: 1}
         assert not await kb.pipeline.in_work(DOCUMENT)
         assert kb.shut.quiet(scopes.ACME)
     kb.clock.advance(seconds=1)
     assert await kb.recovery.sweep(before=kb.clock()) == 1
-    assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+    assert await kb.ledger.count() == {request_record.State.FINISHED: 1}
 
 
 async def test_a_project_that_moves_meanwhile_takes_the_document_along(

@@ -14,7 +14,7 @@ import pytest
 from crds import errors as root
 from crds.priority import Priority
 from kb import api, identity
-from kb.ingest import intent, source
+from kb.ingest import request_record, source
 from tests import waiting
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
@@ -57,7 +57,7 @@ async def test_nothing_is_asked_and_stored(kb: world.ObservedState, fake: proces
     assert reply.repeats == api.Repeat(task_uid="one", task="shop/one")
     assert (reply.chunk_ids, reply.hints.has_actionable_content) == ([], False)
     assert (fake.count(), await kb.state()) == (asked, before)
-    assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+    assert await kb.ledger.count() == {request_record.State.FINISHED: 1}
     assert kb.meters.registry.get_sample_value("jervis_kb_ingests_total", {"outcome": "repeated"}) == 1
     # A third one repeats the first too, and the first itself is read again as before.
     assert (await kb.ingest(by("three", observed_at=clock() - timedelta(days=9)))).repeats == reply.repeats
@@ -168,7 +168,7 @@ async def test_the_reading_of_a_task_that_is_gone_is_taken_over(kb: world.Observ
     former, reply = await asyncio.gather(*calls)
     assert (former.superseded_by, former.chunk_ids) == ("Version", [])
     assert (reply.repeats, reply.superseded_by, reply.chunk_ids != []) == (None, None, True)
-    assert (reply.hints.reason, await kb.ledger.count()) == (former.hints.reason, {intent.State.FINISHED: 1})
+    assert (reply.hints.reason, await kb.ledger.count()) == (former.hints.reason, {request_record.State.FINISHED: 1})
     assert (await kb.ingest(by("three"))).repeats == api.Repeat(task_uid="two", task="shop/two")
     # As many calls as for one reading.
     asked = fake.count(path="/api/chat") - before

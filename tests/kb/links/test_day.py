@@ -13,7 +13,8 @@ import pytest
 
 from contracts import link_tasks
 from kb import api, metrics, mongo
-from kb.links import extract, prompt
+from kb.extract import links_in_text
+from kb.links import prompt
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import scopes, world
@@ -46,7 +47,7 @@ async def test_tasks_models_and_requests_of_a_day(
     database: mongo.Database,
     fake: process.Fake,
 ) -> None:
-    found = [link for number in range(MAILS) for link in extract.find(mail(number), most=20)]
+    found = [link for number in range(MAILS) for link in links_in_text.find(mail(number), most=20)]
     assert len(found) == 5 * MAILS
     tasks = {link_tasks.name(scopes.ACME, one.url): one for one in found}
     assert len(tasks) == PAGES + NOTES + 3 * MAILS, "the same link of several mails is one task"
@@ -66,7 +67,7 @@ async def test_tasks_models_and_requests_of_a_day(
         await call_safe(both, "docs.test")
         slots = asyncio.Semaphore(10)
 
-        async def ask(link: extract.Link) -> api.LinkOutcome:
+        async def ask(link: links_in_text.Link) -> api.LinkOutcome:
             async with slots:
                 return outcome(await read(both, content(link.url, link.before, link.after)))[0]
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb.links import extract, onetime
+from kb.extract import links_in_text
+from kb.links import onetime
 from tests.kb.links import mailed
 from tests.kb.links.shapes import ONE_TIME, ORDINARY
 
@@ -30,7 +31,7 @@ def test_ordinary(url: str) -> None:
 
 def judged(url: str, text: str = "") -> str:
     """Why the link is not opened, whose text this is."""
-    normal = extract.normalise(url)
+    normal = links_in_text.normalise(url)
     assert normal is not None
     return onetime.reason(normal, "", text)
 
@@ -110,6 +111,6 @@ def test_the_label_of_a_link_counts(before: str, after: str, blocked: bool) -> N
 
 @given(st.text(max_size=200), st.text(max_size=200), st.text(max_size=200))
 def test_any_text_is_judged(path: str, before: str, after: str) -> None:
-    normal = extract.normalise(f"https://a.example/{path}")
+    normal = links_in_text.normalise(f"https://a.example/{path}")
     if normal is not None:
         assert isinstance(onetime.reason(normal, before, after), str)

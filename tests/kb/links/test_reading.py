@@ -12,9 +12,9 @@ from aiohttp import web
 from clients import http as outward
 from kb import api, client, metrics, mongo
 from kb.crawl import address
+from kb.extract import answers
 from kb.files import sniff, tika
 from kb.links import prompt
-from kb.reading import answers
 from router import client as router_client
 from tests.clients import servers
 from tests.fakes.ollama import process
@@ -22,6 +22,8 @@ from tests.kb import clock as clocks
 from tests.kb import conftest, scopes, world
 from tests.kb.crawl import site as sites
 from tests.kb.files import making
+from tests.kb.rules import test_enforce
+from tests.kb.rules.test_ingest import Kept
 from tests.kb.service import whole
 
 pytestmark = pytest.mark.services
@@ -396,6 +398,61 @@ async def test_a_document_names_its_links_and_opens_none(kb: world.ObservedState
     assert reply.links == [api.Link(url=PAGE, before="Please read", after=f"by Friday. {PAGE}#end")]
     assert (await kb.ingest(world.request(f"See {PAGE}.", urn="link::http://a.test/", kind="link"))).links == []
     assert site.asked == []
+
+
+@pytest.mark.parametrize(
+    ("line", "route", "action"),
+    [
+        ("route ExecuteHigh when kind link", "ExecuteHigh", "Execute"),
+        ("route Defer 90 when source link::http://docs.test/*", "Defer", "Defer"),
+        ('route Ask "Who reads it?" when contains "release notes"', "Ask", "Ask"),
+        ('ask-before-execute "Is it paid?" when kind link', None, "Execute"),
+        ("route Execute when kind email", None, "Execute"),
+    ],
+)
+async def test_rules_route_the_task_of_a_link_as_any_other(
+    both: Both, meters: metrics.Metrics, line: str, route: str | None, action: str
+) -> None:
+    await call_safe(both, "docs.test")
+    await put_rule(both, f"enforce: {line}")
+    reply = await read(both, content(PAGE))
+    assert (outcome(reply)[0], reply.hints.route) == (OUTCOME.INDEXED, route)
+    assert reply.hints.directive().action == action
+    assert [one.effect.split()[:2] for one in reply.rules] == ([["route", route]] if route else [])
+    counted = meters.registry.get_sample_value("jervis_kb_ruled_total", {"route": route or "Execute"})
+    assert (counted or 0) == (1 if route else 0)
+    # A link that is not opened has its task all the same.
+    unsubscribe = await read(both, content("http://docs.test/unsubscribe?u=1"))
+    assert (outcome(unsubscribe)[0], unsubscribe.hints.route) == (OUTCOME.BLOCKED, route)
+
+
+async def test_whether_a_link_may_be_opened_is_asked_before_its_route(both: Both, site: sites.Site) -> None:
+    await put_rule(both, "enforce: link Ask when kind email\nenforce: route InfoOnly when kind link")
+    asked_first = await read(both, content(PAGE))
+    assert (outcome(asked_first)[0], asked_first.hints.route) == (OUTCOME.UNCLEAR, None)
+    assert asked_first.hints.questions != []
+    opened = await read(both, content(PAGE), api.LinkAnswer.YES)
+    assert (outcome(opened)[0], opened.hints.route) == (OUTCOME.INDEXED, "InfoOnly")
+    assert asked(site) == ["/gateway/notes"]
+
+
+async def test_a_page_that_a_rule_forbids_to_store_is_no_document(
+    open_world: world.Opening,
+    meters: metrics.Metrics,
+    clock: clocks.Clock,
+    database: mongo.Database,
+    site: sites.Site,
+) -> None:
+    kept = Kept([test_enforce.rule('enforce: never-index when contains "2 GB"')])
+    async with (
+        open_world(rules=kept) as kb,
+        whole.over(kb, meters, clock, database=database, kept_rules=kept, **reaching(site)) as both,
+    ):
+        await call_safe(both, "docs.test")
+        reply = await read(both, content(PAGE))
+        assert outcome(reply) == (OUTCOME.REFUSED, "A hard rule forbids to store its page.")
+        assert (reply.indexed, reply.chunk_ids, [one.effect for one in reply.rules]) == (False, [], ["never-index"])
+        assert (await both[0].documents.listed(scopes.SHOP, kind="link")).documents == []
 
 
 async def test_agents_have_tools_for_it_and_call_nothing_safe(both: Both, site: sites.Site) -> None:

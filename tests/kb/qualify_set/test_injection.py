@@ -21,7 +21,7 @@ from crds.pendingtask import Decision, Type
 from kb import api
 from kb.api.directive import MOST_QUESTIONS
 from tests import httpserver
-from tests.kb.test_fence import CONTROL, fences
+from tests.kb.test_prompt_escape import CONTROL, fences
 
 pytestmark = pytest.mark.services
 

@@ -9,7 +9,8 @@ from tests import thorough
 
 
 @pytest.mark.services
-# Models that fail: tests/kb/qualify/test_engines.py, tests/kb/queue/test_worker.py; many at once: tests/kb/writers.
+# Models that fail: tests/kb/extract/qualifier/test_engines.py, tests/kb/queue/test_worker.py; many at once:
+# tests/kb/writers.
 @thorough.only
 async def test_all_end_once_while_models_fail(where: site.Services) -> None:
     found = await load.run(where, count=60, at_once=10, seed=3, faults=True)

@@ -9,7 +9,7 @@ import pytest
 from bench.qualify import items, passes, site
 from crds import scope
 from kb import api
-from tests.kb.test_fence import CONTROL, fences
+from tests.kb.test_prompt_escape import CONTROL, fences
 
 pytestmark = pytest.mark.services
 SHARED = items.shared()

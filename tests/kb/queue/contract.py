@@ -107,9 +107,9 @@ class QueueContract:
 
     async def test_a_repair_never_replaces_an_extraction(self, queue: job.Queue) -> None:
         await put(queue, "a", request="everything")
-        kept = await put(queue, "a", Priority.P1, action=job.Action.REWEAVE, request="")
+        kept = await put(queue, "a", Priority.P1, action=job.Action.REBUILD_GRAPH, request="")
         assert (kept.action, kept.urgency) == (job.Action.EXTRACT, Priority.P3)
-        await put(queue, "b", action=job.Action.REWEAVE, request="")
+        await put(queue, "b", action=job.Action.REBUILD_GRAPH, request="")
         replaced = await put(queue, "b", request="everything")
         assert replaced.action is job.Action.EXTRACT
 
@@ -128,7 +128,7 @@ class QueueContract:
             await put(queue, "one more")
         assert caught.value.retry_after
         await put(queue, "a0", request="who waits already may say it anew")
-        await put(queue, "repair", action=job.Action.REWEAVE)
+        await put(queue, "repair", action=job.Action.REBUILD_GRAPH)
         for number in range(9):
             await put(queue, f"b{number}", owner=scopes.OTHER)
         with pytest.raises(errors.Crowded, match="50 documents"):
@@ -137,8 +137,8 @@ class QueueContract:
 
     async def test_the_same_request_put_again_is_another_revision(self, queue: job.Queue) -> None:
         """A process that has begun to repair a document must not take a later repair of it for done."""
-        first = await put(queue, "a", action=job.Action.REWEAVE, request="")
-        again = await put(queue, "a", action=job.Action.REWEAVE, request="")
+        first = await put(queue, "a", action=job.Action.REBUILD_GRAPH, request="")
+        again = await put(queue, "a", action=job.Action.REBUILD_GRAPH, request="")
         await queue.drop("a", revision=first.revision)
         assert (await kept(queue, "a"))[0] == again
 
@@ -203,7 +203,7 @@ class QueueContract:
         with pytest.raises(errors.Crowded, match="acme"):
             await put(queue, "a1", request="x" * 1501)  # in its own place it may not grow either
         await put(queue, "a1", request="x" * 1400)
-        await put(queue, "repair", action=job.Action.REWEAVE, request="")
+        await put(queue, "repair", action=job.Action.REBUILD_GRAPH, request="")
         with pytest.raises(errors.Crowded, match="3900 bytes of requests wait") as caught:
             await put(queue, "b0", owner=scopes.OTHER, request="é" * 600)
         assert "JERVIS_KB_QUEUE_BYTES" in (caught.value.remedy or "")

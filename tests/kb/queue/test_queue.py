@@ -115,7 +115,7 @@ class TestMongo(contract.QueueContract):
             await put("old", 7)
         await queue.drop("d", fence=7)
         # A repair is asked for without the document's turn.
-        assert await contract.put(queue, "d", action=job.Action.REWEAVE, request="") == newer
+        assert await contract.put(queue, "d", action=job.Action.REBUILD_GRAPH, request="") == newer
         assert await queue.find("d") == (newer, "new")
         await queue.drop("d", fence=8)
         assert await queue.find("d") is None

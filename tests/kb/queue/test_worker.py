@@ -16,10 +16,10 @@ import pytest
 from crds import priority
 from crds.priority import Priority
 from kb import errors, identity
+from kb.extract import answers
 from kb.graph import model
-from kb.ingest import document, intent, pipeline, sqlite
+from kb.ingest import document, pipeline, request_record, sqlite
 from kb.queue import job, worker
-from kb.reading import answers
 from router import client as router_client
 from tests import waiting
 from tests.fakes.ollama import process
@@ -58,7 +58,7 @@ async def test_the_queue_brings_it_to_where_a_full_ingest_would(
     assert done is not None
     assert await kb.state() == expected
     assert await kb.workers.step() is None
-    assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+    assert await kb.ledger.count() == {request_record.State.FINISHED: 1}
 
 
 async def test_the_priority_reaches_every_call(kb: world.ObservedState, fake: process.Fake) -> None:
@@ -320,7 +320,7 @@ async def test_a_crash_between_the_job_and_the_commit_is_finished_by_the_queue(
         await kb.workers.step()
         assert fake.count(tag="kb.qualify.email/v2") == 0
         assert (await kb.ask("login bug")).items != []
-        assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+        assert await kb.ledger.count() == {request_record.State.FINISHED: 1}
 
 
 async def test_a_persons_document_passes_ten_thousand_bulk_ones(kb: world.ObservedState, fake: process.Fake) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kb import api, metrics, mongo
 from kb.erasure import places
-from kb.ingest import turns
+from kb.ingest import document_locks
 from kb.reindex import copying, indexes, phase
 from kb.vectors import embedding
 from router import client as router_client
@@ -55,7 +55,7 @@ class Rig:
             await self.place.confirm(())
             if await self.view.look() is wanted:
                 return
-            await works.step(turns.Turn())
+            await works.step(document_locks.Turn())
         raise AssertionError(f"it stays {self.view.phase}, not {wanted}: {await self.book.find()}")
 
 

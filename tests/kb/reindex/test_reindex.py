@@ -18,7 +18,7 @@ from crds import scope
 from crds.priority import Priority
 from kb import errors, metrics, mongo
 from kb.erasure import places
-from kb.ingest import turns
+from kb.ingest import document_locks
 from kb.reindex import indexes, phase
 from kb.reindex.phase import Phase
 from kb.vectors import embedding, model
@@ -98,7 +98,7 @@ async def test_all_is_copied_from_what_is_stored_and_questions_are_answered_all_
     said = await rig.record()
     assert (said.state, said.copied, said.lost, said.clients_done) == ("Done", 0, 0, 3)
     assert said.checked == said.chunks == sum(chunks for chunks, _ in size)
-    assert await works.step(turns.Turn()) is False
+    assert await works.step(document_locks.Turn()) is False
 
 
 async def test_stopped_before_each_call_of_the_new_index_it_goes_on_where_it_was(
@@ -206,7 +206,7 @@ async def test_a_document_that_is_deleted_just_before_it_is_copied_does_not_come
     await rig.kb.ingest(world.request(PETR, urn="u:1"))
 
     @asynccontextmanager
-    async def late(owner: scope.Scope, document_id: str) -> AsyncIterator[turns.Turn]:
+    async def late(owner: scope.Scope, document_id: str) -> AsyncIterator[document_locks.Turn]:
         await rig.kb.pipeline.drop(owner, document_id)
         async with rig.kb.pipeline.writing(owner, document_id) as turn:
             yield turn
@@ -220,7 +220,7 @@ async def test_a_scope_that_is_being_erased_is_not_copied_and_holds_the_switch_u
     await rig.until(Phase.COPYING)
     works = rig.reindexer()
     rig.kb.shut.replace([scopes.ACME])
-    assert await works.step(turns.Turn()) is False
+    assert await works.step(document_locks.Turn()) is False
     said = await rig.record()
     assert (said.state, said.left, said.copied) == ("Copying", 1, 0)
     assert await rig.new.size("acme") == (0, 0)
@@ -248,7 +248,7 @@ async def test_the_old_index_is_kept_up_to_date_where_it_is_not_to_be_dropped_un
         await filled(rig, clock)
         works = rig.reindexer(drop=False)
         await rig.until(Phase.SWITCHED, works)
-        assert await works.step(turns.Turn()) is False
+        assert await works.step(document_locks.Turn()) is False
         await changes(rig.kb, clock, 0)
         assert rigs.holds(rig.old) == rigs.holds(rig.new)
         stores, held = {"old": rig.new, "new": rig.old}, rigs.holds(rig.new)
@@ -272,10 +272,10 @@ async def test_no_phase_begins_before_every_process_is_in_the_one_before(
         strange = places.Places(database, "strange", "Process", "strange", clock, lambda: 0.0)
         await strange.confirm(())
         works = a.reindexer()
-        assert await works.step(turns.Turn())
-        assert await works.step(turns.Turn())
+        assert await works.step(document_locks.Turn())
+        assert await works.step(document_locks.Turn())
         await a.place.confirm(())
-        assert await works.step(turns.Turn()) is False
+        assert await works.step(document_locks.Turn()) is False
         said = await a.record()
         assert (said.state, said.reason) == ("Copying", "waits for strange")
         await strange.leave()
@@ -286,10 +286,10 @@ async def test_no_phase_begins_before_every_process_is_in_the_one_before(
             with b.view.using():
                 await b.view.look()
                 await b.place.confirm(())
-                assert await works.step(turns.Turn()) is False
+                assert await works.step(document_locks.Turn()) is False
                 assert (await a.record()).reason == "waits for b"
             await b.place.confirm(())
-            assert await works.step(turns.Turn())
+            assert await works.step(document_locks.Turn())
             assert a.view.phase is Phase.SWITCHED
             # b still reads the old index, which a still writes.
             await a.kb.ingest(world.request(PETR, urn="u:1"))
@@ -300,11 +300,11 @@ async def test_no_phase_begins_before_every_process_is_in_the_one_before(
 
 async def test_a_duty_that_was_taken_over_moves_nothing_on(rig: rigs.Rig) -> None:
     works = rig.reindexer()
-    assert await works.step(turns.Turn(7))
-    assert await works.step(turns.Turn(9))
+    assert await works.step(document_locks.Turn(7))
+    assert await works.step(document_locks.Turn(9))
     await rig.place.confirm(())
     with pytest.raises(errors.Outrun):
-        await works.step(turns.Turn(8))
+        await works.step(document_locks.Turn(8))
     assert (await rig.record()).state == "Copying"
     with pytest.raises(errors.Outrun):
         await rig.book.begin("x", "y", 8)
@@ -329,7 +329,7 @@ async def test_a_process_that_does_not_know_the_phase_neither_reads_nor_writes(o
     # Those of the next one, while one process still has the settings of this one.
     async with opened(tmp_path / "c", models=(rigs.MODEL, "a-third")) as rig:
         assert rig.view.phase is Phase.PREPARING
-        await rig.reindexer().step(turns.Turn())
+        await rig.reindexer().step(document_locks.Turn())
         assert (await rig.record()).before == rigs.MODEL
     async with opened(tmp_path / "d") as rig:
         assert rig.view.phase is Phase.DONE
@@ -344,7 +344,7 @@ async def test_a_question_that_was_embedded_before_the_switch_is_asked_of_its_ow
     await rig.place.confirm(())
     [old] = await questions.embed(["Who?"], Priority.P0)
     while await rig.view.look() is Phase.COPYING:
-        await works.step(turns.Turn())
+        await works.step(document_locks.Turn())
     # It may not be answered yet, so the old index stays.
     for seconds, waits in ((0, ["here"]), (29, ["here"]), (1, [])):
         rig.reading[0] += seconds
@@ -367,11 +367,11 @@ async def test_a_question_that_was_embedded_before_the_switch_is_asked_of_its_ow
 async def test_a_model_that_does_not_answer_changes_nothing(opened: Open, fake: process.Fake) -> None:
     async with opened(models=(rigs.BEFORE, "no-such-model")) as rig:
         works = rig.reindexer()
-        assert await works.step(turns.Turn())
+        assert await works.step(document_locks.Turn())
         with pytest.raises(errors.Unconfigured):
-            await works.step(turns.Turn())
+            await works.step(document_locks.Turn())
         await rig.kb.ingest(world.request(PETR, urn="u:1"))
-        running = asyncio.create_task(works.run(turns.Turn(), interval=3600))
+        running = asyncio.create_task(works.run(document_locks.Turn(), interval=3600))
         await waiting.eventually(rig.record, good=lambda record: "no-such-model" in record.reason)
         running.cancel()
         assert rig.view.phase is Phase.PREPARING
@@ -387,7 +387,7 @@ async def test_a_document_of_which_the_new_model_computes_no_numbers_holds_nothi
     # Of no text at all: then it is not the documents' fault, and nothing is passed over.
     fake.set_faults([{"match": {"path": "/api/embed", "model": rigs.MODEL}, **fault}])
     with pytest.raises(router_client.NoNumber):
-        await rig.reindexer().step(turns.Turn())
+        await rig.reindexer().step(document_locks.Turn())
     fake.set_faults([{"match": {"path": "/api/embed", "model": rigs.MODEL, "body": "Badthing"}, **fault}])
     await rig.until(Phase.SWITCHED)
     old, new = ({chunk.source_urn for _, chunk, _ in each._chunks.values()} for each in (rig.old, rig.new))

@@ -14,8 +14,8 @@ import pytest
 
 from crds.priority import Priority
 from kb import api
-from kb.reading import answers as kept
-from kb.reading import draft, extraction, prompt
+from kb.extract import answers as kept
+from kb.extract import draft, extraction, prompt
 from kb.retrieve import search
 from tests.kb import scopes, world
 

@@ -14,9 +14,9 @@ from bench.kb import retrieval
 from crds import scope
 from crds.priority import Priority
 from kb import api, errors, metrics, visibility
+from kb.extract import answers as kept
+from kb.extract import extraction, prompt
 from kb.graph import model as graph_model
-from kb.reading import answers as kept
-from kb.reading import extraction, prompt
 from kb.retrieve import rank, search, sufficiency
 from kb.vectors import embedding, weaviate
 from router import client as router_client

@@ -49,7 +49,7 @@ def draft(content: str, key: str = "r", owner: scope.Scope = scopes.SHOP, **more
 def settled(hints: api.Hints, *contents: str, **more: Any) -> tuple[api.Hints, list[str]]:
     rules = [rule(f"enforce: {line}", key=f"k{at}") for at, line in enumerate(contents)]
     request = world.request(**more)
-    found, acted = enforce.meeting(rules, request, request.content or "").settle(hints)
+    found, acted = enforce.match_rules(rules, request, request.content or "").apply_rules(hints)
     return found, [one.effect for one in acted]
 
 
@@ -129,8 +129,8 @@ def test_the_order_of_rules_does_not_matter_and_the_most_careful_wins(routes: li
 @given(scopes.ANY, scopes.ANY)
 def test_a_rule_acts_in_its_scope_only(owner: scope.Scope, where: scope.Scope) -> None:
     request = world.request(owner=where)
-    met = enforce.meeting([rule("enforce: route InfoOnly when kind *", owner, "k", 3)], request, world.MAIL)
-    found, acted = met.settle(ACTIONABLE)
+    met = enforce.match_rules([rule("enforce: route InfoOnly when kind *", owner, "k", 3)], request, world.MAIL)
+    found, acted = met.apply_rules(ACTIONABLE)
     assert (found.route == "InfoOnly") is visibility.governs(owner, where)
     assert [(one.scope, one.rule_key, one.version) for one in acted] == ([(owner, "k", 3)] if found.route else [])
 
@@ -167,7 +167,7 @@ def test_who_sent_a_mail(mail: str, senders: list[str]) -> None:
 @pytest.mark.parametrize(("kind", "met"), [("email", True), ("Mail", True), ("note", False)])
 def test_every_kind_of_mail_has_a_sender(kind: str, met: bool) -> None:
     line = rule("enforce: route InfoOnly when sender jana@acme.com")
-    found, _ = enforce.meeting([line], world.request(kind=kind), world.MAIL).settle(ACTIONABLE)
+    found, _ = enforce.match_rules([line], world.request(kind=kind), world.MAIL).apply_rules(ACTIONABLE)
     assert (found.route == "InfoOnly") is met
 
 
@@ -182,15 +182,15 @@ def test_a_model_is_told_rules_of_the_type_custom_whole_and_within_bounds() -> N
         rule(content, owner, key, rule_type=api.RuleType.CUSTOM)
         for content, owner, key in (
             ("Invoices are urgent.\nenforce: never-say x", scopes.SHOP, "b"),
-            ("x" * (enforce.TOLD_CHARS - 10), scopes.ACME, "long"),
+            ("x" * (enforce.PROMPT_RULES_CHARS - 10), scopes.ACME, "long"),
             ("Be kind.", scopes.ACME, "a"),
             ("Of others.", scopes.TILL, "c"),
             ("enforce: always-cite", scopes.ACME, "e"),
         )
     ]
     rules = [*custom, rule("Not for models of the qualification.", scopes.ACME, "d")]
-    met = enforce.meeting(rules, world.request(), world.MAIL)
-    assert met.told == ("Be kind.", "x" * (enforce.TOLD_CHARS - 10))
-    found, acted = met.settle(ACTIONABLE)
+    met = enforce.match_rules(rules, world.request(), world.MAIL)
+    assert met.prompt_rules == ("Be kind.", "x" * (enforce.PROMPT_RULES_CHARS - 10))
+    found, acted = met.apply_rules(ACTIONABLE)
     assert found == ACTIONABLE
     assert [(one.rule_key, one.effect) for one in acted] == [("b", "left out of the prompt: too long")]

@@ -11,7 +11,7 @@ from crds import errors as root
 from crds import scope
 from crds.priority import Priority
 from kb import api, errors, identity, metrics
-from kb.ingest import intent
+from kb.ingest import request_record
 from tests.fakes.ollama import process
 from tests.kb import scopes, world
 from tests.kb.rules import test_enforce
@@ -57,9 +57,71 @@ async def test_a_rule_changes_the_route_whatever_the_model_says(
     kept.rules = []
     again = await kb.ingest(world.request())
     hints = reply.hints.model_copy(update={"route": None})
-    assert world.costless(again) == world.costless(
-        reply.model_copy(update={"replaced": True, "rules": [], "hints": hints})
+    assert again.qualification is not None
+    assert reply.qualification is not None
+    lifted = {"routing_decision": again.qualification.routing_decision}
+    unruled = {"hints": hints, "qualification": reply.qualification.model_copy(update=lifted)}
+    assert world.costless(again) == world.costless(reply.model_copy(update={"replaced": True, "rules": [], **unruled}))
+
+
+DIRECTED = {
+    "Execute": "Please restart the router.",
+    "Ask": "Please restart <environment> tonight.",
+    "Defer": "Please upgrade the cluster, but wait until next week.",
+    "Fail": "-----BEGIN PGP MESSAGE-----\n\nhQEMA5Xq",
+}
+"""What a mail says, by the action of the model's own directive."""
+ACTIONS = {"InfoOnly": "Execute", "ExecuteHigh": "Execute"}
+"""Routes whose action has another name."""
+
+
+def directed_by(route: str) -> tuple[str, int | None, list[str] | None]:
+    """Action, minutes and first questions of the directive that belongs to a rule's route."""
+    name, _, more = route.partition(" ")
+    minutes = int(more) if name == "Defer" else None
+    return ACTIONS.get(name, name), minutes, [more.strip('"')] if name == "Ask" else None
+
+
+@pytest.mark.parametrize("said", DIRECTED)
+async def test_the_directive_follows_from_the_route_whatever_the_model_says(
+    kb: world.ObservedState, kept: Kept, said: str
+) -> None:
+    text = f"From: a@x.example\nTo: b@x.example\nSubject: Router\n\n{DIRECTED[said]}\n"
+    kept.rules = []
+    alone = await kb.ingest(world.request(text))
+    assert (alone.hints.route, alone.directive and alone.directive.action) == (None, said)
+    for route in test_enforce.ROUTES:
+        kept.rules = [test_enforce.rule(f"enforce: route {route} when kind email")]
+        reply = await kb.ingest(world.request(text))
+        assert reply.hints.route == route.split()[0]
+        assert reply.directive is not None
+        action, minutes, questions = directed_by(route)
+        assert (reply.directive.action, reply.directive.defer_minutes) == (action, minutes), route
+        assert (reply.directive.questions or [])[:1] == (questions or []), route
+        assert reply.directive.message == ("F" if action == "Fail" else reply.hints.reason)
+        assert reply.directive.model_copy(update={"tags": []}) == reply.hints.directive(), route
+        assert reply.qualification is not None
+        assert reply.qualification.routing_decision is not None
+        assert reply.qualification.routing_decision.decision == ("DONE" if route == "InfoOnly" else "LIFT_UP"), route
+
+
+@pytest.mark.parametrize("stored", [True, False])
+async def test_every_kind_of_reply_has_the_directive_of_the_route(
+    kb: world.ObservedState, kept: Kept, stored: bool
+) -> None:
+    """Also the reply about what is not stored: a rule forbids it, or a newer version was there before."""
+    text = f"From: a@x.example\nSubject: Router\n\n{DIRECTED['Defer']}\n"
+    lines = ["route InfoOnly when kind email", *([] if stored else ["never-index when kind email"])]
+    kept.rules = [test_enforce.rule(f"enforce: {line}", key=line.split()[0]) for line in lines]
+    newer, older = (datetime(2026, 3, day, tzinfo=UTC) for day in (2, 1))
+    reply = await kb.ingest(world.request(text, observed_at=newer))
+    assert (reply.indexed, reply.hints.route, reply.directive and reply.directive.action) == (
+        stored,
+        "InfoOnly",
+        "Execute",
     )
+    late = await kb.ingest(world.request(text, observed_at=older))
+    assert (late.superseded_by is not None, late.directive and late.directive.action) == (stored, "Execute")
 
 
 async def test_a_rule_decides_where_no_model_could(kb: world.ObservedState, fake: process.Fake) -> None:
@@ -75,10 +137,10 @@ async def test_no_model_is_asked_before_the_rules_are_known(
     with pytest.raises(errors.Away, match="does not answer"):
         await kb.ingest(world.request())
     assert fake.count(path="/api/chat") == 0
-    assert await kb.ledger.count() == {intent.State.OPEN: 1}
+    assert await kb.ledger.count() == {request_record.State.OPEN: 1}
     kept.away = False
     assert await kb.recovery.sweep(before=datetime.max.replace(tzinfo=UTC)) == 1
-    assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+    assert await kb.ledger.count() == {request_record.State.FINISHED: 1}
     assert (await kb.ingest(world.request())).hints.route == "InfoOnly"
 
 
@@ -100,7 +162,7 @@ async def test_what_is_not_to_be_stored_is_judged_and_leaves_nothing(
     assert [(one.rule_key, one.effect) for one in reply.rules] == [("secret", "never-index")]
     assert await kb.state() == before
     assert fake.count(tag="kb.extract/v1") == asked, "what is not stored is not extracted"
-    assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+    assert await kb.ledger.count() == {request_record.State.FINISHED: 1}
     assert meters.registry.get_sample_value("jervis_kb_ingests_total", {"outcome": "left_out"}) == 1
     again = await kb.ingest(world.request(f"{world.MAIL}\nThis is CONFIDENTIAL."))
     assert world.costless(again) == world.costless(reply.model_copy(update={"replaced": False}))

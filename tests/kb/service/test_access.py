@@ -11,19 +11,19 @@ from typing import Any
 
 import httpx
 import pytest
-from aiohttp import test_utils
+from aiohttp import test_utils, web
 from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts import mongo_collections
 from contracts.tokens import token_file
 from crds import scope
-from kb import api, client, errors, identity, metrics, mongo
+from kb import api, client, errors, identity, metrics, mongo, routes
 from kb.erasure import closed
 from kb.service.access import audit, rates
 from kb.service.http import access
+from tests.kb import calls, scopes, world
 from tests.kb import clock as clocks
-from tests.kb import scopes, world
 from tests.kb.service import callers, serving, whole
 from tests.kb.service.callers import NOW, SHOP, rejected
 
@@ -84,11 +84,11 @@ async def test_who_sees_a_wider_scope_may_not_change_it(http: httpx.AsyncClient)
     mine = await shop.learning.store(said(scopes.SHOP))
     assert {one.id for one in (await shop.queue.listed(scopes.SHOP)).jobs} == {wide.id, global_fact.id, mine.id}
     for job_id in (wide.id, global_fact.id):
-        for move in (shop.queue.prioritize(scopes.SHOP, job_id), shop.queue.reorder(scopes.SHOP, job_id, 2)):
+        for move in (calls.prioritize(shop, scopes.SHOP, job_id), shop.queue.reorder(scopes.SHOP, job_id, 2)):
             with pytest.raises(client.Rejected, match="may not write"):
                 await move
-    assert (await shop.queue.prioritize(scopes.SHOP, mine.id)).place == 1
-    assert (await kb_client(http, "operator-token").queue.prioritize(scopes.ACME, wide.id)).place == 1
+    assert (await calls.prioritize(shop, scopes.SHOP, mine.id)).place == 1
+    assert (await calls.prioritize(kb_client(http, "operator-token"), scopes.ACME, wide.id)).place == 1
 
 
 @pytest.mark.services
@@ -110,12 +110,17 @@ async def test_nor_the_memories_of_a_wider_scope(
                 {"_id": uid, "taskUid": uid, "scope": mongo.names(owner)}
             )
         found = api.Findings(scope=scopes.SHOP, structured_data={"a": 1})
-        assert (await shop.memory.task(scopes.SHOP, "wide")).structured_data == {}
+        assert (await calls.task_memory(shop, scopes.SHOP, "wide")).structured_data == {}
         with pytest.raises(client.Rejected, match="may not write"):
-            await shop.memory.add_findings("wide", found)
+            await calls.add_findings(shop, "wide", found)
         with pytest.raises(client.Rejected, match="no memory of a task"):
-            await shop.memory.add_findings("foreign", found)
-        assert (await shop.memory.add_findings("own", found)).structured_data == {"a": 1}
+            await calls.add_findings(shop, "foreign", found)
+        assert (await calls.add_findings(shop, "own", found)).structured_data == {"a": 1}
+
+
+def asking(route: routes.Route[Any]) -> web.Request:
+    """A request that came to the route."""
+    return access.inner(test_utils.make_mocked_request(route.method, route.path), route)
 
 
 def test_only_a_token_that_says_so_erases_and_within_its_bounds() -> None:
@@ -130,24 +135,24 @@ def test_only_a_token_that_says_so_erases_and_within_its_bounds() -> None:
             "scopes": token_file.Grant.model_validate({"name": "s", "sha256": "0" * 64, **own}).scopes,
         }
     )
-    asked = test_utils.make_mocked_request("POST", access.ERASURES)
+    asked = asking(routes.ERASURES_ASK)
     with pytest.raises(errors.Forbidden, match="may not erase") as caught:
         gate.admit(asked, wide, scopes.SHOP)
     assert "erase: true" in (caught.value.remedy or "")
     gate.admit(asked, shop, scopes.make("acme", "shop"))
     with pytest.raises(errors.Forbidden, match="may not write in this scope"):
         gate.admit(asked, shop, scopes.ACME)
-    gate.admit(test_utils.make_mocked_request("GET", access.ERASURES), wide, scopes.SHOP)
+    gate.admit(asking(routes.ERASURES_LIST), wide, scopes.SHOP)
 
 
 def test_a_scope_that_is_erased_can_be_read_and_asked_about_but_not_written() -> None:
     shut = closed.Closed()
     shut.replace([scopes.ACME])
     gate = access.Gate(None, rates.Rates(0, 1), lambda: 0.0, shut)
-    for method, path in (("GET", "/api/v1/rules"), ("POST", "/api/v1/retrieve"), ("POST", access.ERASURES)):
-        gate.admit(test_utils.make_mocked_request(method, path), None, scopes.SHOP)
+    for route in (routes.RULES_LIST, routes.RETRIEVE, routes.ERASURES_ASK):
+        gate.admit(asking(route), None, scopes.SHOP)
     with contextlib.ExitStack() as stack:
-        writes = test_utils.make_mocked_request("PUT", "/api/v1/rules")
+        writes = asking(routes.RULES_PUT)
         writes[access.ENTERED] = stack
         with pytest.raises(errors.Erasing):
             gate.admit(writes, None, scopes.SHOP)

@@ -14,7 +14,7 @@ import pytest
 from contracts.rules import enforce_lines, tools
 from crds.priority import Priority
 from kb import api, identity, metrics
-from kb.qualify.tools import registry
+from kb.extract.tools import registry
 from kb.service.http import access
 from tests.kb import clock as clocks
 from tests.kb import scopes, world

@@ -15,8 +15,8 @@ import pytest
 from kb import api, client, metrics, selection
 from kb.ingest import changes
 from kb.retrieve import rank
+from tests.kb import calls, scopes, world
 from tests.kb import clock as clocks
-from tests.kb import scopes, world
 from tests.kb.aliases import memory as names
 from tests.kb.graph import contract
 from tests.kb.service import serving
@@ -288,7 +288,7 @@ async def test_the_page_is_served_with_a_policy_for_exactly_its_script(http: htt
 async def test_through_the_typed_client(kb_client: client.Client) -> None:
     see = kb_client.looking
     hits = (await see.search(api.HybridRequest(scope=scopes.SHOP, query="login bug"))).hits
-    said = (await see.chunk(scopes.SHOP, hits[0].chunk.chunk_id)).said
+    said = (await calls.chunk(kb_client, scopes.SHOP, hits[0].chunk.chunk_id)).said
     assert "jira::JERV-1" in {one.node_key for one in said}
     newest = (await see.by_kind(api.ByKindRequest(scope=scopes.SHOP, kinds=["email"]))).chunks
     assert {chunk.chunk_id for chunk in newest} == {hit.chunk.chunk_id for hit in hits}
@@ -296,6 +296,6 @@ async def test_through_the_typed_client(kb_client: client.Client) -> None:
     assert [node.key for node in named] == ["user:petr"]
     walk = await see.traverse(api.TraverseRequest(scope=scopes.SHOP, start=["user:petr"], hops=1))
     assert "jira::JERV-1" in {node.key for node in walk.nodes}
-    found = await see.relationships(scopes.SHOP, source="jira::JERV-1", edge_type="assigned_to")
+    found = await calls.relationships(kb_client, scopes.SHOP, source="jira::JERV-1", edge_type="assigned_to")
     assert [one.target for one in found.relationships] == ["user:jana", "user:petr"]
-    assert (await see.consistency(scopes.SHOP)).state == "Consistent"
+    assert (await calls.consistency(kb_client, scopes.SHOP)).state == "Consistent"

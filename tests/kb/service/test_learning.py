@@ -15,8 +15,8 @@ from kb import api, client, errors
 from kb.service.http import learning
 from tests import needs
 from tests.fakes.ollama import process
+from tests.kb import calls, scopes, world
 from tests.kb import clock as clocks
-from tests.kb import scopes, world
 from tests.kb.aliases import memory as aliases_memory
 from tests.kb.files import making
 from tests.kb.service import callers
@@ -41,11 +41,11 @@ async def test_the_queue_as_its_owner_sees_it(
     assert (held.total, held.failed) == (3, [])
     moved = await kb_client.queue.reorder(scopes.SHOP, held.jobs[2].id, 1)
     assert (moved.place, moved.queue_position) == (1, 1)
-    assert (await kb_client.queue.prioritize(scopes.SHOP, held.jobs[1].id)).place == 1
+    assert (await calls.prioritize(kb_client, scopes.SHOP, held.jobs[1].id)).place == 1
     order = [one.source_urn for one in (await kb_client.queue.listed(scopes.SHOP)).jobs]
     assert order == ["u:1", "u:2", "u:0"]
     for viewer in (scopes.OTHER, scopes.BLOG):
-        assert (await rejected(kb_client.queue.prioritize(viewer, held.jobs[0].id))).code == "not_found"
+        assert (await rejected(calls.prioritize(kb_client, viewer, held.jobs[0].id))).code == "not_found"
     fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 404, "message": "model not found"}}])
     await kb.workers.step()
     after = await kb_client.queue.listed(scopes.SHOP)

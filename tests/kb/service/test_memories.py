@@ -14,8 +14,8 @@ import pytest
 from crds import scope
 from kb import api, client, metrics, mongo
 from tests.conftest import ROOT
+from tests.kb import calls, scopes, world
 from tests.kb import clock as clocks
-from tests.kb import scopes, world
 from tests.kb.rules import test_enforce
 from tests.kb.service import callers, whole
 from tests.kb.service.callers import refused, rejected
@@ -99,8 +99,8 @@ async def test_a_week_and_fifty_entries(kb_client: client.Client, clock: clocks.
 
     for number in range(55):
         clock.advance(minutes=1)
-        await kb_client.memory.remember(entry(number))
-    assert (await kb_client.memory.remember(entry(54))).timestamp == clock()  # again: the same entry
+        await calls.remember(kb_client, entry(number))
+    assert (await calls.remember(kb_client, entry(54))).timestamp == clock()  # again: the same entry
     found = await kb_client.memory.session(scopes.SHOP)
     assert [one.summary for one in found] == [f"said {number}" for number in range(54, 4, -1)]
     assert await kb_client.memory.session(scopes.BLOG) == []
@@ -132,7 +132,7 @@ async def test_what_happened_in_a_group_is_shown_in_that_group_alone(
     owners = {"client": scopes.ACME, "retail": scopes.RETAIL, "news": news, "shop": scopes.SHOP}
     for said, owner in owners.items():
         clock.advance(minutes=1)
-        entry = await kb_client.memory.remember(api.SessionDraft(scope=owner, source="chat", summary=said, id="e1"))
+        entry = await calls.remember(kb_client, api.SessionDraft(scope=owner, source="chat", summary=said, id="e1"))
         assert entry.summary == said, "the same id in another scope is another entry"
     [before] = [one async for one in database["session_memory"].find({"summary": "client"})]
     del before["groupId"]
@@ -153,14 +153,14 @@ async def test_a_tasks_memory(kb_client: client.Client, database: mongo.Database
     known = {"contextSummary": "A login bug.", "graphNodeKeys": ["jira::JERV-1"], "ragDocumentIds": ["c1"]}
     document: dict[str, Any] = {"_id": "uid-1", "taskUid": "uid-1", "scope": callers.SHOP, **known, "sourceUrn": None}
     await database["task_memory"].insert_one(document)
-    found = await kb_client.memory.task(scopes.SHOP, "uid-1")
+    found = await calls.task_memory(kb_client, scopes.SHOP, "uid-1")
     assert (found.context_summary, found.graph_node_keys) == ("A login bug.", ["jira::JERV-1"])
     findings = api.Findings(scope=scopes.SHOP, structured_data={"branch": "fix/login", "files": ["a", "b"]})
-    changed = await kb_client.memory.add_findings("uid-1", findings)
+    changed = await calls.add_findings(kb_client, "uid-1", findings)
     assert changed.structured_data == {"branch": "fix/login", "files": ["a", "b"]}
     assert changed.updated_at == clock()
     for viewer, uid in ((scopes.BLOG, "uid-1"), (scopes.OTHER, "uid-1"), (scopes.SHOP, "uid-2")):
-        assert (await rejected(kb_client.memory.task(viewer, uid))).code == "not_found"
+        assert (await rejected(calls.task_memory(kb_client, viewer, uid))).code == "not_found"
 
 
 async def test_the_tasks_of_a_conversation(kb_client: client.Client, database: mongo.Database) -> None:
@@ -175,12 +175,12 @@ async def test_the_tasks_of_a_conversation(kb_client: client.Client, database: m
     ]
     for row in rows:
         await database["task_memory"].insert_one(row)
-    found = await kb_client.memory.conversation(scopes.SHOP, "c-1")
+    found = await calls.conversation(kb_client, scopes.SHOP, "c-1")
     assert [(one.task_uid, one.source_type, one.source_id) for one in found] == [
         ("a", None, None),
         ("b", "JIRA", "JERV-1"),
     ]
-    assert await kb_client.memory.conversation(scopes.SHOP, "c-3") == []
+    assert await calls.conversation(kb_client, scopes.SHOP, "c-3") == []
 
 
 async def test_procedures_the_users_first_then_what_works_and_is_used(
@@ -255,7 +255,7 @@ async def test_a_run_reads_the_last_days_and_the_procedures_and_counts_their_use
             return client.Client(str(raw.base_url), raw, callers.signed(now=clock, **more))
 
         await own.memory.save_procedure(draft)
-        await own.memory.remember(entry)
+        await calls.remember(own, entry)
         run = of_a_run()
         [found] = await run.memory.procedures("acme", viewer=scopes.SHOP)
         assert found.trigger_pattern == "bug_report"
@@ -266,7 +266,7 @@ async def test_a_run_reads_the_last_days_and_the_procedures_and_counts_their_use
         with pytest.raises(client.Rejected, match="may not"):
             await run.memory.use_procedure(api.Use(client_id="other", id=found.id, succeeded=True))
         with pytest.raises(client.Rejected, match="may not call"):
-            await run.memory.remember(entry)
+            await calls.remember(run, entry)
         # What its user has answered it writes down; what a user has defined it does not replace.
         defined = draft.model_copy(update={"source": "user_defined"})
         with pytest.raises(client.Rejected, match="has no answer of a user"):

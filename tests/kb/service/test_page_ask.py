@@ -15,7 +15,7 @@ import pytest
 from kb import api
 from tests import browser, ports, waiting
 from tests.fakes.ollama import process
-from tests.kb import forwarder, scopes, world
+from tests.kb import calls, forwarder, scopes, world
 from tests.kb.agent import rig
 from tests.kb.agent.rig import MANUAL, SAID, SEARCH, STALL, WRITE
 from tests.kb.files import making as files
@@ -308,7 +308,7 @@ async def test_the_page_of_a_passage_is_shown_with_the_places_on_it(
     """Its citation names the page, and where on it the quotation stands."""
     kb = service.client
     raw = files.pages(places.lines("The lease of the office"), places.lines("The pressure valve opens at nine bar"))
-    await kb.pages.choose(api.PageChoiceDraft(scope=scopes.ACME, pages="All", by="jana"))
+    await calls.choose_pages(kb, api.PageChoiceDraft(scope=scopes.ACME, pages="All", by="jana"))
     await kb.learning.file(scopes.SHOP, raw, filename="valve.pdf", source_urn="file::valve")
     await service.until_drawn("file::valve")
     search = rig.decided("fast_vector_search", query="pressure valve")
@@ -330,7 +330,7 @@ async def test_what_is_quoted_of_no_page_is_shown_without_one(
     """A bookmark has words of a page, and is no text of it."""
     kb, chapter = service.client, "When the pressure valve opens safely"
     lines = (places.lines("The lease of the office"), places.lines("The pressure valve opens at nine bar"))
-    await kb.pages.choose(api.PageChoiceDraft(scope=scopes.ACME, pages="All", by="jana"))
+    await calls.choose_pages(kb, api.PageChoiceDraft(scope=scopes.ACME, pages="All", by="jana"))
     raw = files.pages(*lines, bookmark=chapter)
     await kb.learning.file(scopes.SHOP, raw, filename="valve.pdf", source_urn="file::valve")
     await service.until_drawn("file::valve")

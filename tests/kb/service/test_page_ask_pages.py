@@ -13,15 +13,15 @@ import pytest
 from crds import access as accesses
 from crds import scope
 from kb import api, client
-from kb.agent import seeing
+from kb.agent import page_tools
 from kb.visual.weaviate import store
 from tests import browser
 from tests.fakes import glyphs, pooling
 from tests.fakes.ollama import process
-from tests.kb import conftest, scopes, world
+from tests.kb import calls, conftest, scopes, world
 from tests.kb.agent import rig
 from tests.kb.agent.rig import WRITE
-from tests.kb.agent.test_seeing import LOOK, SCAN, SEARCH, SEEN
+from tests.kb.agent.test_page_tools import LOOK, SCAN, SEARCH, SEEN
 from tests.kb.files import making as files
 from tests.kb.service import callers, program
 from tests.kb.service.test_page_ask import ask, ended, named, shown, text
@@ -70,7 +70,7 @@ async def service(run: program.Running, settings: dict[str, str], tmp_path: Path
         ) as running,
     ):
         running.client = client.Client(running.url, running.http, ALL)
-        await running.client.pages.choose(api.PageChoiceDraft(scope=scopes.ACME, pages="All", by="jana"))
+        await calls.choose_pages(running.client, api.PageChoiceDraft(scope=scopes.ACME, pages="All", by="jana"))
         yield running
     await index.destroy()
     await index.close()
@@ -80,7 +80,7 @@ async def answered(
     tab: browser.Tab, fake: process.Fake, said: str, *, tools: Sequence[dict[str, Any]] = (SEARCH, LOOK)
 ) -> None:
     """A question that these tools and then the answer are chosen for."""
-    fake.set_script({rig.DECIDE: [*tools, WRITE], seeing.INTERPRET: [SEEN] * 2, rig.ANSWER: [said]})
+    fake.set_script({rig.DECIDE: [*tools, WRITE], page_tools.INTERPRET: [SEEN] * 2, rig.ANSWER: [said]})
     await ask(tab, "What opens at nine bar?")
     await tab.until(ended("answered"))
 

@@ -23,7 +23,7 @@ from tests import httpserver, needs, ports, waiting
 from tests.fakes.ollama import process
 from tests.kb import forwarder, imposters, scopes, world
 from tests.kb.agent import rig
-from tests.kb.qualify import test_scenarios
+from tests.kb.extract.qualifier import test_scenarios
 from tests.kb.service import program
 
 Running = program.Running

@@ -9,7 +9,7 @@ import pytest
 
 from kb import api, client
 from tests.fakes.ollama import process
-from tests.kb import scopes, world
+from tests.kb import calls, scopes, world
 from tests.kb.agent import rig
 from tests.kb.agent.rig import MANUAL, SAID, SEARCH, WRITE
 from tests.kb.rules import test_enforce
@@ -68,7 +68,7 @@ async def test_what_tools_store_is_found_and_goes_with_its_document(run: program
         ends = {"fromKey": "person:Petr Svoboda", "toKey": "file:UserService.kt", "ragChunkIds": [chunk]}
         related = await call("createRelationship", edgeType="maintains", **ends)
         assert related.status_code == 200, related.text
-        shown = await kb.client.looking.relationships(scopes.SHOP, source=related.json()["fromKey"])
+        shown = await calls.relationships(kb.client, scopes.SHOP, source=related.json()["fromKey"])
         assert "maintains" in {one.type for one in shown.relationships}
 
         rule = test_enforce.draft("enforce: never-call storeChunk", "tools", rule_type=api.RuleType.SECURITY)
@@ -78,7 +78,7 @@ async def test_what_tools_store_is_found_and_goes_with_its_document(run: program
 
         await kb.client.forget(scopes.SHOP, URN)
         assert (await call("searchHybrid", query="heron guards")).json() == {"found": []}
-        gone = await kb.client.looking.relationships(scopes.SHOP, source=related.json()["fromKey"])
+        gone = await calls.relationships(kb.client, scopes.SHOP, source=related.json()["fromKey"])
         assert gone.relationships == []
 
         issue = "JERV-77: The page is blank\n\nPlease fix PageView.kt by 2099-04-15.\n"

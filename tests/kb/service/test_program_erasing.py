@@ -13,7 +13,7 @@ import pytest
 from kb import api, client
 from tests import waiting
 from tests.fakes.ollama import process
-from tests.kb import scopes, world
+from tests.kb import calls, scopes, world
 from tests.kb.files import making
 from tests.kb.ingest import test_commits as commits
 from tests.kb.rules.test_enforce import draft
@@ -46,7 +46,7 @@ async def test_an_erasure_goes_on_after_a_kill(run: program.Running) -> None:
     async with run() as kb:
         await kb.until_erased(scopes.SHOP, asked.id)
         assert (await kb.client.retrieve(everything)).items == []
-        look = await kb.client.looking.consistency(scopes.SHOP)
+        look = await calls.consistency(kb.client, scopes.SHOP)
         assert (look.documents, look.chunks, look.unfinished, look.findings) == (0, 0, 0, [])
         assert (await kb.client.queue.listed(scopes.SHOP)).total == 0
         with pytest.raises(client.Rejected, match="no"):
@@ -100,7 +100,7 @@ async def test_commits_outlive_a_kill_and_leave_nothing(run: program.Running) ->
         counted = Counter(commits.results(await kb.client.git_commits(some())))
         assert counted["Stored"] + counted["Unchanged"] == MANY
         assert commits.results(await kb.client.git_commits(some())) == ["Unchanged"] * MANY
-        look = await kb.client.looking.consistency(scopes.SHOP)
+        look = await calls.consistency(kb.client, scopes.SHOP)
         assert (look.documents, look.unfinished, look.findings) == (MANY, 0, [])
         asked = api.RetrieveRequest(scope=scopes.SHOP, query="limit_77", max_results=1)
         [found] = (await kb.client.retrieve(asked)).items
@@ -116,7 +116,7 @@ async def test_commits_outlive_a_kill_and_leave_nothing(run: program.Running) ->
             assert (caught.status, caught.code, caught.field) == (409, "conflict", "observation")
         assert commits.results(await kb.client.git_commits(removal, on=now)) == ["Forgotten"]
         await kb.until_erased(scopes.SHOP, (await kb.client.erasing.ask(scopes.SHOP, "jana")).id)
-        look = await kb.client.looking.consistency(scopes.SHOP)
+        look = await calls.consistency(kb.client, scopes.SHOP)
         assert (look.documents, look.chunks, look.findings) == (0, 0, [])
 
 

@@ -10,12 +10,12 @@ import pytest
 
 from crds import scope
 from kb import api, client
-from kb.agent import seeing
+from kb.agent import page_tools
 from kb.visual.weaviate import store
 from tests import ports
 from tests.fakes import pooling
 from tests.fakes.ollama import process
-from tests.kb import conftest, scopes
+from tests.kb import calls, conftest, scopes
 from tests.kb.agent import rig
 from tests.kb.files import making as files
 from tests.kb.service import program
@@ -51,7 +51,7 @@ async def asked_of_the_agent(kb: client.Client, fake: process.Fake) -> None:
     fake.set_script(
         {
             rig.DECIDE: [*chosen, rig.decided("text_response")],
-            seeing.INTERPRET: ["A valve."],
+            page_tools.INTERPRET: ["A valve."],
             rig.ANSWER: ["It is a valve [1]."],
         }
     )
@@ -71,7 +71,7 @@ async def test_pages_come_with_a_file_and_go_with_its_document_and_its_scope(
     settings |= {"JERVIS_KB_AGENT_INTERPRETED": "1", "JERVIS_KB_AGENT_SERVERS": json.dumps([AWAY])}
     async with program.running(tmp_path, ports.free(), settings) as running:
         kb = running.client
-        await kb.pages.choose(api.PageChoiceDraft(scope=scopes.ACME, pages="All", by="jana"))
+        await calls.choose_pages(kb, api.PageChoiceDraft(scope=scopes.ACME, pages="All", by="jana"))
 
         async def sent(owner: scope.Scope) -> None:
             reply = await kb.learning.file(owner, RAW, filename="valve.pdf", source_urn="file::valve")
@@ -100,6 +100,6 @@ async def test_pages_come_with_a_file_and_go_with_its_document_and_its_scope(
         key = (await kb.pages.search(QUESTION)).pages[0].image.key
         await running.until_erased(scopes.ACME, (await kb.erasing.ask(scopes.ACME, "jana")).id)
         assert (await index.audit("acme"))[0] == []
-        assert await kb.pages.choices(scopes.SHOP) == []
+        assert await calls.page_choices(kb, scopes.SHOP) == []
         with pytest.raises(client.Rejected):
             await kb.fetch(scopes.SHOP, key)

@@ -14,7 +14,7 @@ from crds.priority import Priority
 from kb import api
 from tests import needs, ports
 from tests.fakes.ollama import process
-from tests.kb import scopes, world
+from tests.kb import calls, scopes, world
 from tests.kb.files import making
 from tests.kb.rules import test_enforce
 from tests.kb.service import callers, program
@@ -73,7 +73,7 @@ async def surface(kb: program.Program, w: Callable[[], str]) -> None:
     task: dict[str, Any] = {"task_id": "t1", "task_category": api.TaskCategory.EPIC, "task_action": "code"}
     await kb_client.learning.outcome(api.Outcome(scope=scopes.SHOP, **task, question=w(), final_result=w()))
     await kb_client.rules.put(test_enforce.draft(w(), rule_type=api.RuleType.CUSTOM))
-    await kb_client.memory.remember(api.SessionDraft(scope=scopes.SHOP, source="chat", summary=w()))
+    await calls.remember(kb_client, api.SessionDraft(scope=scopes.SHOP, source="chat", summary=w()))
     step = api.Step(agent="a", action=w())
     way = api.ProcedureDraft(client_id="acme", trigger_pattern=w(), procedure_steps=[step])
     await kb_client.memory.save_procedure(way)

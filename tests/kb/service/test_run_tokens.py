@@ -16,7 +16,7 @@ from codegraph.extract import budget
 from contracts.tokens import live_runs, runtoken
 from crds import priority, scope
 from crds.priority import Priority
-from kb import api, client, metrics, mongo, settings
+from kb import api, client, metrics, mongo, routes, settings
 from kb.code import analyst, book
 from kb.ingest import lanes
 from kb.service import serving as processes
@@ -111,20 +111,18 @@ def passes(token: str) -> runs.Pass:
     return runs.Pass(runtoken.Verifier(lambda: KEYS, lambda: BEGIN, runtoken.KNOWLEDGE_BASE).verify(token))
 
 
-ADDED = [("POST", "/api/v1/crawl"), ("POST", "/api/v1/store"), ("PUT", "/api/v1/memory/procedural"),
-         ("POST", "/api/v1/memory/procedural/uses")]  # fmt: skip
-RULES = ("PUT", "/api/v1/rules")
+ADDED: list[routes.Route[Any]] = [routes.CRAWL, routes.STORE, routes.MEMORY_SAVE_PROCEDURE, routes.MEMORY_USE_PROCEDURE]
 
 
-@pytest.mark.parametrize(("method", "path"), ADDED)
-def test_a_run_on_behalf_of_a_user_adds_nothing_that_others_see(method: str, path: str) -> None:
-    assert passes(signed()).permits(method, path)
-    assert not passes(signed(principals=("user:eve",))).permits(method, path)
+@pytest.mark.parametrize("route", ADDED, ids=lambda route: route.path)
+def test_a_run_on_behalf_of_a_user_adds_nothing_that_others_see(route: routes.Route[Any]) -> None:
+    assert passes(signed()).permits(route.callers)
+    assert not passes(signed(principals=("user:eve",))).permits(route.callers)
 
 
 @pytest.mark.parametrize(("more", "may"), [({}, False), ({"teaches": True}, False), ({"rules": ("mail",)}, True)])
 def test_a_rule_takes_the_approval_of_a_rule(more: dict[str, Any], may: bool) -> None:
-    assert passes(signed(**more)).permits(*RULES) is may
+    assert passes(signed(**more)).permits(routes.RULES_PUT.callers) is may
 
 
 async def test_an_analysis_stores_its_overview_and_reads_nothing(http: httpx.AsyncClient) -> None:
@@ -148,7 +146,8 @@ async def test_a_sandbox_reads_and_stores_content_of_its_scope_and_nothing_else(
     for where in (scopes.TILL, scopes.ACME, scopes.GLOBAL):
         with pytest.raises(client.Rejected, match="in this scope"):
             await own.fetch(where, ref.key)
-    for method, path in [*ADDED, RULES, ("POST", "/api/v1/retrieve"), ("GET", "/api/v1/rules"), ("POST", "/mcp")]:
+    writes = [(route.method, route.path) for route in (*ADDED, routes.RULES_PUT)]
+    for method, path in [*writes, ("POST", "/api/v1/retrieve"), ("GET", "/api/v1/rules"), ("POST", "/mcp")]:
         headers = bearer(signed(sandbox=True))
         answer = await http.request(method, path, headers=headers, json=asked_body(scopes.SHOP))
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden"), path
@@ -182,7 +181,8 @@ async def test_a_priority_above_its_ceiling_is_lowered() -> None:
         return web.json_response(body.urgency(request))
 
     application = web.Application(middlewares=[access.middleware(callers.gate())])
-    application.router.add_post("/api/v1/retrieve", show)
+    application[access.ROUTES] = {("POST", routes.RETRIEVE.path): routes.RETRIEVE}
+    application.router.add_post(routes.RETRIEVE.path, show)
     async with test_utils.TestClient(test_utils.TestServer(application)) as http:
         for ceiling in Priority:
             headers = bearer(signed(ceiling=ceiling))

@@ -13,14 +13,14 @@ from kb import api, client, metrics, mongo
 from kb.crawl import address, fetch
 from kb.erasure import book as erasures
 from kb.erasure import eraser, places
+from kb.extract import answers
+from kb.extract import entity_types as registry_of_types
 from kb.files import pages, reader, tika, vision
 from kb.ingest import lanes
 from kb.links import patterns
 from kb.links import reading as links_reading
 from kb.memory import procedures, session, task, user
 from kb.outcome import learn
-from kb.reading import answers
-from kb.reading import entitytypes as registry_of_types
 from kb.retrieve import search
 from kb.rules import enforce
 from kb.rules import mongo as rules_mongo

@@ -16,7 +16,7 @@ from crds import errors as root
 from crds import scope
 from crds.priority import Priority
 from kb import errors, identity, metrics
-from kb.ingest import changes, turns
+from kb.ingest import changes, document_locks
 from kb.upkeep import check, reconcile
 from router import client as router_client
 from tests.fakes.ollama import process
@@ -128,7 +128,7 @@ async def test_what_is_committed_within_a_pass_is_looked_at_again(kb: world.Obse
     await damage(kb, "u:1")
 
     @asynccontextmanager
-    async def turn(document_id: str) -> AsyncIterator[turns.Turn]:
+    async def turn(document_id: str) -> AsyncIterator[document_locks.Turn]:
         async with kb.pipeline.turn(document_id) as held:
             yield held
         await kb.ingest(world.request("Jana Novak fixed JERV-123.", urn="u:1"))
@@ -169,7 +169,7 @@ async def test_a_document_that_can_never_be_repaired_keeps_no_other_one_so(kb: w
     hopeless = sorted(map(document, ("u:1", "u:2", "u:3")))[0]
 
     @asynccontextmanager
-    async def turn(document_id: str) -> AsyncIterator[turns.Turn]:
+    async def turn(document_id: str) -> AsyncIterator[document_locks.Turn]:
         if document_id == hopeless:
             raise root.Permanent("the model takes no such text")
         async with kb.pipeline.turn(document_id) as mine:

@@ -13,7 +13,7 @@ import pytest
 from crds import priority, scope
 from kb import errors
 from kb.graph import arango, model
-from kb.ingest import turns
+from kb.ingest import document_locks
 from kb.upkeep import check, reconcile
 from tests import waiting
 from tests.fakes.arango import server
@@ -129,7 +129,7 @@ async def test_what_was_committed_since_the_look_is_left_alone(kb: world.Observe
     document = model.Document(chunk.document_id, chunk.source_urn, chunk.kind, chunk.title)
 
     @asynccontextmanager
-    async def turn(document_id: str) -> AsyncIterator[turns.Turn]:
+    async def turn(document_id: str) -> AsyncIterator[document_locks.Turn]:
         async with kb.pipeline.turn(document_id) as held:
             await kb.graph.replace(scopes.SHOP, model.Patch(document, (chunk.id,), (mention,), ()))
             yield held

@@ -11,7 +11,7 @@ import pytest
 from crds import scope
 from crds.priority import Priority
 from kb import api, errors
-from kb.ingest import intent, source
+from kb.ingest import request_record, source
 from router import client as router_client
 from tests import waiting
 from tests.fakes.ollama import process
@@ -84,7 +84,7 @@ async def test_what_waits_is_stored_in_the_group_to_which_its_project_moved(
     await done(kb)
     assert await seen(kb) == {"wholesale"}
     assert await victim.reconciler(kb).regroup(MOVED) == (0, 0)
-    assert (await kb.ledger.count(), await kb.queue.depth()) == ({intent.State.FINISHED: 1}, {})
+    assert (await kb.ledger.count(), await kb.queue.depth()) == ({request_record.State.FINISHED: 1}, {})
 
 
 async def stalled(

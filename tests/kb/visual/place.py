@@ -24,8 +24,8 @@ from kb.visual.weaviate import store
 from router import client as router_client
 from tests.clients import servers
 from tests.fakes import glyphs
+from tests.kb import calls, conftest, memory, world
 from tests.kb import clock as clocks
-from tests.kb import conftest, memory, world
 from tests.kb.files import making as files
 from tests.kb.service import whole
 
@@ -61,7 +61,7 @@ class Place:
 
     async def choose(self, owner: scope.Scope, which: choice.Which = "All") -> None:
         """Let the owner's documents have pages."""
-        await self.client.pages.choose(api.PageChoiceDraft(scope=owner, pages=which, by="jana"))
+        await calls.choose_pages(self.client, api.PageChoiceDraft(scope=owner, pages=which, by="jana"))
 
     async def make(self) -> int:
         """Make all pages that wait; of how many documents."""

@@ -10,8 +10,8 @@ import pytest
 from crds import scope
 from kb import api, client, errors, visibility
 from kb.files import pages as drawing
+from tests.kb import calls, scopes, world
 from tests.kb import clock as clocks
-from tests.kb import scopes, world
 from tests.kb.files import making as files
 from tests.kb.visual import place as places
 
@@ -60,7 +60,7 @@ async def test_without_a_choice_there_are_no_pages(place: places.Place) -> None:
     assert await place.stored() == (0, 0, 0, 0)
     assert (await ask(place, "pressure valve")).pages == []
     await place.choose(scopes.BLOG)
-    assert await place.client.pages.choices(scopes.SHOP) == []
+    assert await calls.page_choices(place.client, scopes.SHOP) == []
     assert await send(place, TWO) is False
 
 
@@ -361,7 +361,7 @@ async def test_a_choice_that_is_taken_back_takes_the_pages_away(place: places.Pl
     await send(place, TWO)
     await place.make()
     await place.choose(scopes.SHOP, "None")
-    assert [one.pages for one in await place.client.pages.choices(scopes.SHOP)] == ["None", "All"]
+    assert [one.pages for one in await calls.page_choices(place.client, scopes.SHOP)] == ["None", "All"]
     assert await place.keeper.sweep() == (1, 0)
     assert await place.stored() == (0, 0, 0, 0)
 

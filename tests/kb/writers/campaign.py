@@ -468,7 +468,7 @@ async def _rule(asked: api.RuleDraft, writer: client.Client) -> None:
 def _found(there: dict[str, Any], candidates: list[api.IngestRequest]) -> api.IngestRequest:
     """The one of them whose chunks are there."""
     from kb import identity
-    from kb.reading import draft
+    from kb.extract import draft
 
     ids = set(there["chunks"])
     for one in candidates:

@@ -14,11 +14,11 @@ import pytest
 
 from crds.priority import Priority
 from kb import api, errors, identity, metrics, mongo
+from kb.extract import answers
 from kb.graph import sqlite as graph_sqlite
-from kb.ingest import claims, document, intent, lanes, pipeline, recovery
+from kb.ingest import document, lanes, mongo_locks, pipeline, recovery, request_record
 from kb.ingest import mongo as ledger
 from kb.queue import mongo as queue
-from kb.reading import answers
 from kb.upkeep import check, reconcile
 from kb.vectors import embedding
 from router import client as router_client
@@ -90,7 +90,7 @@ async def start(
 
         book = ledger.Ledger(database, clock, max_answers=100)
         jobs = queue.Queue(database, name, clock, limit=100, per_client=100)
-        owners = claims.Turns(database, name, clock, lambda: reading[0], sleep=sleep)
+        owners = mongo_locks.Turns(database, name, clock, lambda: reading[0], sleep=sleep)
         embedder = embedding.Embedder(router, "qwen3-embedding:8b", meters)
         held: Any = vectors
         stores = document.Stores(book, book, graph, held, content, jobs, turns=owners)
@@ -163,7 +163,7 @@ async def test_a_process_that_was_frozen_overwrites_nothing(start: Start) -> Non
             await works
         found = await b.ledger.find((await b.pipe.index(world.request(NEW), Priority.P3)).id)
         assert found is not None
-        assert found[0].state is intent.State.FINISHED
+        assert found[0].state is request_record.State.FINISHED
         # What it still put into the vectors is not shown, and goes.
         await b.reconciler.sweep("acme")
         assert await shown(b) == right

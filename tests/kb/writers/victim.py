@@ -24,11 +24,11 @@ import prometheus_client
 
 from crds.priority import Priority
 from kb import metrics, mongo
+from kb.extract import answers
 from kb.graph import sqlite as graph_sqlite
-from kb.ingest import claims, document, pipeline
+from kb.ingest import document, mongo_locks, pipeline
 from kb.ingest import mongo as ledger
 from kb.queue import mongo as queue
-from kb.reading import answers
 from kb.vectors import embedding, weaviate
 from router import client as router_client
 from tests.kb import clock as clocks
@@ -116,7 +116,7 @@ async def writer(
         stack.push_async_callback(database.close)
         kept = ledger.Ledger(database, clock, max_answers=100)
         jobs = queue.Queue(database, name, clock, limit=100, per_client=100)
-        owners = claims.Turns(database, name, clock, seconds, life=LIFE, margin=LIFE / 2, sleep=seconds.sleep)
+        owners = mongo_locks.Turns(database, name, clock, seconds, life=LIFE, margin=LIFE / 2, sleep=seconds.sleep)
         models: Any = Watched(router, before)
         book: Any = Watched(kept, before)
         held: Any = Watched(graph, before)

@@ -34,7 +34,7 @@ _QUOTED_REPLY = re.compile(
     r"(?:Weitergeleitete|Ursprüngliche) Nachricht) ?-{2,}.*)$",
     re.MULTILINE,
 )
-# As the prompt marks them (`kb.reading.quote`).
+# As the prompt marks them (`kb.extract.quote`).
 _MARKED_QUOTE = re.compile(r"^\[quoted\]\n.*?^\[end of quoted\]$", re.DOTALL | re.MULTILINE)
 _MARKED_FORWARD = re.compile(r"^\[(?:end of )?forwarded\]$", re.MULTILINE)
 _FORWARDED_DATE = re.compile(r"^\W*(?:Date|Sent|Datum|Odesláno|Gesendet):.*$", re.MULTILINE)

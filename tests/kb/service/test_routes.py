@@ -1,0 +1,172 @@
+"""The table of routes: each row is served, each call of the client goes to a row, and no right is given by mistake."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kb import client, routes
+from kb.routes import Caller
+from kb.service import http
+from kb.service.http import analyze, atomic, code, commits, mcp, structures
+
+_HTTP = Path(http.__file__).parent
+_OWN_ROWS = (analyze, code, commits, mcp, structures)
+"""Modules with rows of their own: those of the code graph, and `/mcp`."""
+NAMED = {name: row for name, row in vars(routes).items() if isinstance(row, routes.Route)}
+ROWS: list[routes.Route[Any]] = [
+    *routes.ALL,
+    *(row for module in _OWN_ROWS for row in vars(module).values() if isinstance(row, routes.Route)),
+]
+
+
+def rows(where: list[routes.Route[Any]]) -> set[tuple[str, str]]:
+    return {(row.method, row.path) for row in where}
+
+
+def of(caller: Caller) -> set[tuple[str, str]]:
+    return rows([row for row in ROWS if caller in row.callers])
+
+
+def references(path: Path) -> Iterator[str]:
+    """The rows that a module names."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "routes":
+            yield node.attr
+
+
+def test_a_row_is_the_only_one_of_its_method_and_path() -> None:
+    assert len(ROWS) == len(rows(ROWS))
+    assert set(routes.ALL) == set(NAMED.values())
+
+
+def test_each_row_is_served_and_each_route_has_a_row() -> None:
+    served = {name for path in _HTTP.glob("*.py") for name in references(path)}
+    assert served & set(NAMED) == set(NAMED)
+    constructors = {
+        path.stem
+        for path in _HTTP.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split("[")[0] in ("routes.Route", "Route")
+    }
+    assert constructors == {module.__name__.rpartition(".")[2] for module in _OWN_ROWS}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.method} {row.path}")
+def test_a_row_says_one_thing(row: routes.Route[Any]) -> None:
+    assert row.path.startswith(("/api/v1/", "/mcp"))
+    assert not (row.body and row.raw_body)
+    assert not (row.reply and row.raw_reply)
+    assert (row.reply, row.lines, row.raw_reply) != (None, None, False) or row.status == 204
+    assert not (row.asks and row.erases)
+    assert set(row.repeated) <= set(row.query) | set(row.optional)
+    assert not (Caller.RUN in row.callers and Caller.ADDING_RUN in row.callers)
+
+
+def test_every_method_of_the_client_goes_to_a_row() -> None:
+    """Those of the code graph and the probe of readiness name a path."""
+    theirs = {"analyze", "code", "transport"}
+    without: list[str] = []
+    for path in Path(client.__file__).parent.glob("*.py"):
+        for one in ast.walk(ast.parse(path.read_text())) if path.stem not in theirs else ():
+            if isinstance(one, ast.AsyncFunctionDef) and not one.name.startswith("_"):
+                called = {node.attr for node in ast.walk(one) if isinstance(node, ast.Attribute)}
+                named = called & set(NAMED)
+                without += [f"{path.stem}.{one.name}"] * (not named)
+    assert sorted(without) == ["__init__.git_commits", "__init__.ready"]
+
+
+def test_a_path_is_made_of_quoted_parts() -> None:
+    assert routes.CHUNKS_SHOW.at("a/b?c") == "/api/v1/chunks/a%2Fb%3Fc"
+    assert routes.PAGES_IMAGE.at("p 1") == "/api/v1/search/pages/p%201/image"
+    assert routes.RULES_LIST.at() == "/api/v1/rules"
+    with pytest.raises(AssertionError):
+        routes.CHUNKS_SHOW.at()
+
+
+def test_what_a_run_reads_by() -> None:
+    """A new route is closed to runs: one more of these is a decision."""
+    assert of(Caller.RUN) == {
+        ("POST", "/mcp"),
+        ("GET", "/api/v1/rules"),
+        ("GET", "/api/v1/user-context"),
+        ("GET", "/api/v1/content/{key}"),
+        ("GET", "/api/v1/memory/task/{uid}"),
+        ("GET", "/api/v1/memory/session"),
+        ("GET", "/api/v1/memory/procedural"),
+        ("GET", "/api/v1/chunks/{chunkId}"),
+        ("POST", "/api/v1/retrieve"),
+        ("POST", "/api/v1/search/hybrid"),
+        ("POST", "/api/v1/chunks/by-kind"),
+        ("GET", "/api/v1/graph/nodes"),
+        ("POST", "/api/v1/graph/traverse"),
+        ("GET", "/api/v1/graph/relationship"),
+        ("POST", "/api/v1/code/callers"),
+        ("POST", "/api/v1/code/callees"),
+        ("POST", "/api/v1/code/impact"),
+        ("POST", "/api/v1/code/path"),
+        ("POST", "/api/v1/code/where"),
+        ("POST", "/api/v1/code/map"),
+        ("POST", "/api/v1/code/history"),
+        ("POST", "/api/v1/code/neighbourhood"),
+        ("POST", "/api/v1/agentic_search"),
+        ("GET", "/api/v1/agentic_search/{stream}"),
+        ("DELETE", "/api/v1/agentic_search/{stream}"),
+    }
+
+
+def test_what_runs_and_their_jobs_write_by() -> None:
+    assert of(Caller.STORING_RUN) == {("POST", "/api/v1/content")}
+    assert of(Caller.APPROVED_RUN) == {("PUT", "/api/v1/rules")}
+    assert of(Caller.ADDING_RUN) == {
+        ("POST", "/api/v1/crawl"),
+        ("POST", "/api/v1/store"),
+        ("PUT", "/api/v1/memory/procedural"),
+        ("POST", "/api/v1/memory/procedural/uses"),
+    }
+    assert of(Caller.ANALYSIS) == {
+        ("POST", "/api/v1/content"),
+        ("POST", "/api/v1/ingest/git-structure"),
+        ("POST", "/api/v1/ingest/cpg"),
+        ("POST", "/api/v1/analyze/code/{id}/result"),
+    }
+    assert of(Caller.SANDBOX) == {("POST", "/api/v1/content"), ("GET", "/api/v1/content/{key}")}
+
+
+def test_what_is_asked_by_a_body_and_what_principals_are_shown() -> None:
+    """Whatever reads needs no right to write; only stores that filter answer on behalf of a user."""
+    code_routes = {(row.method, row.path) for row in vars(code).values() if isinstance(row, routes.Route)}
+    asks = {
+        ("POST", "/api/v1/retrieve"),
+        ("POST", "/api/v1/search/hybrid"),
+        ("POST", "/api/v1/search/pages"),
+        ("POST", "/api/v1/chunks/by-kind"),
+        ("POST", "/api/v1/graph/traverse"),
+        ("POST", "/api/v1/agentic_search"),
+        ("DELETE", "/api/v1/agentic_search/{stream}"),
+        ("POST", "/api/v1/tools/searchHybrid"),
+        *code_routes,
+    }
+    assert rows([row for row in ROWS if row.asks]) == asks
+    shown = {
+        ("GET", "/api/v1/search/pages/{pageId}/image"),
+        ("GET", "/api/v1/chunks/{chunkId}"),
+        ("GET", "/api/v1/graph/nodes"),
+        ("GET", "/api/v1/graph/relationship"),
+        ("GET", "/api/v1/agentic_search/{stream}"),
+    }
+    assert rows([row for row in ROWS if row.principals]) == asks | shown
+
+
+def test_what_erases_and_what_is_a_tool() -> None:
+    assert rows([row for row in ROWS if row.erases]) == {
+        ("POST", "/api/v1/erasures"),
+        ("POST", "/api/v1/erasures/places/forget"),
+    }
+    tools = {name for name in NAMED if name.startswith("TOOL_")}
+    assert tools == {name for name in references(Path(atomic.__file__)) if name in NAMED and name.startswith("TOOL_")}
+    assert all(NAMED[name].path.startswith("/api/v1/tools/") for name in tools)
