@@ -31,6 +31,8 @@ import threading
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tests.nursery import recorder
+
 _PR_SET_PDEATHSIG = 1
 _REPORT_BYTES = 1 << 20
 
@@ -104,6 +106,7 @@ def bear(program: str, main: Path, wanted: dict[str, Any], reports: int) -> NoRe
     os.chdir(wanted["directory"])
     sys.argv = [str(main), *wanted["arguments"]]
     atexit.register(report, reports, frozenset(sys.modules))
+    recorder.install()
     code: object = 0
     try:
         if program == str(main):
