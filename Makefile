@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PACKAGES := cli clients codegraph contracts crds kube controllers router kb orchestrator_job sources text
+PACKAGES := $(shell sed -n '/^\[tool.setuptools.packages.find\]/,/^include/s/^include = //p' pyproject.toml | tr -d '[]",*')
 CODE := $(PACKAGES) operator hack tests bench
 # Without the pages that are generated: the chart's, the fields of the CRDs, the index of the decisions.
 PAGES := $(filter-out docs/api.md,$(wildcard *.md docs/*.md docs/decisions/[0-9]*.md examples/*.md))

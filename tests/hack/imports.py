@@ -1,4 +1,4 @@
-"""Prints how many modules of ours can be imported here: `python tests/hack/imports.py [NAME ...]`.
+"""Prints how many modules of ours can be imported here: `python tests/hack/imports.py PACKAGE,PACKAGE [NAME ...]`.
 
 Modules of the NAMEs, and below them, are refused as if they were not installed. It needs nothing but the packages, so
 that it runs in the image as well.
@@ -12,21 +12,6 @@ import runpy
 import sys
 from pathlib import Path
 
-PACKAGES = (
-    "cli",
-    "clients",
-    "codegraph",
-    "contracts",
-    "controllers",
-    "crds",
-    "kb",
-    "kube",
-    "orchestrator_job",
-    "router",
-    "sources",
-    "text",
-)
-
 
 class _Refusing:
     def __init__(self, names: list[str]) -> None:
@@ -37,10 +22,10 @@ class _Refusing:
             raise ModuleNotFoundError(f"{name} is refused", name=name)
 
 
-def main(refused: list[str]) -> int:
+def main(packages: list[str], refused: list[str]) -> int:
     sys.meta_path.insert(0, _Refusing(refused))  # asked before all others, finds nothing
     count = 0
-    for package in PACKAGES:
+    for package in packages:
         for found in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
             importlib.import_module(found.name)
             count += 1
@@ -50,4 +35,4 @@ def main(refused: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    print(main(sys.argv[1:]))
+    print(main(sys.argv[1].split(","), sys.argv[2:]))

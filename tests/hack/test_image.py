@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hack.cluster import layout, pause, prerequisites
 from hack.image import build, debian, sources
+from hack.packages import PACKAGES
 from tests.fakes.ollama import tesseract
 from tests.hack import imports
 
@@ -86,12 +87,12 @@ def test_the_build_context_leaves_secrets_and_state_out() -> None:
 
 def test_nothing_of_ours_imports_what_the_image_leaves_out() -> None:
     done = subprocess.run(
-        [sys.executable, imports.__file__, *LEFT_OUT, *DELETED],
+        [sys.executable, imports.__file__, ",".join(PACKAGES), *LEFT_OUT, *DELETED],
         cwd=layout.CHECKOUT, env={"PYTHONPATH": str(layout.CHECKOUT)}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    ours = [path for package in imports.PACKAGES for path in (layout.CHECKOUT / package).rglob("*.py")]
-    assert int(done.stdout) == len(ours) - len(imports.PACKAGES)
+    ours = [path for package in PACKAGES for path in (layout.CHECKOUT / package).rglob("*.py")]
+    assert int(done.stdout) == len(ours) - len(PACKAGES)
 
 
 def test_the_image_has_git_for_repositories_and_no_library_that_nothing_imports() -> None:

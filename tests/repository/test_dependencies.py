@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from hack.packages import PACKAGES
+
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-RUNTIME = (
-    "cli", "clients", "codegraph", "contracts", "crds", "kube", "controllers", "router", "kb", "orchestrator_job",
-    "operator", "sources", "text",
-)  # fmt: skip
+RUNTIME = (*PACKAGES, "operator")
 AROUND = ("tests", "hack", "bench", "examples")
 # Programs that are run and stubs that are read: distribution -> (file, the text of its use).
 RUN = {

@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from hack.packages import PACKAGES
+
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = (
-    "charts", "clients", "codegraph", "contracts", "controllers", "crds", "docs", "hack", "kb", "kube",
-    "orchestrator_job", "router",
-    "sources", "tests/fakes", "text",
-)  # fmt: skip
+COPIED = (*PACKAGES, "charts", "docs", "hack", "tests/fakes")
 _CASES = [
     ("crds", "crds/jervis.dev_connections.yaml"),
     ("crds", "docs/api.md"),

@@ -13,21 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from hack.packages import PACKAGES
+
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = (
-    "cli",
-    "clients",
-    "codegraph",
-    "contracts",
-    "crds",
-    "kube",
-    "controllers",
-    "router",
-    "kb",
-    "orchestrator_job",
-    "sources",
-    "text",
-)
 
 # A driver is imported in the module or package that is named after it and nowhere else (blueprint section 2). Values
 # are patterns of paths; the name of a client library may differ from the name of the thing it drives.
@@ -230,3 +218,10 @@ def test_wheel_carries_the_packages_and_nothing_else(tmp_path: Path) -> None:
     (wheel,) = source.glob("*.whl")
     top = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
     assert {name for name in top if not name.endswith(".dist-info")} == set(PACKAGES)
+
+
+def test_a_package_is_in_the_import_law_and_in_the_image() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert sorted(project["tool"]["importlinter"]["root_packages"]) == sorted(PACKAGES)
+    copied = re.findall(r"^COPY (\w+) /app/\1$", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(PACKAGES) <= set(copied)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hack.packages import PACKAGES
 from tests.schemas import foreign, walking
 
 _SHOWN = {
@@ -20,7 +21,7 @@ _SHOWN = {
 
 
 def _sources() -> Iterator[tuple[str, ast.Module]]:
-    for package in walking.PACKAGES:
+    for package in sorted(PACKAGES):
         for path in sorted((walking.ROOT / package).rglob("*.py")):
             yield path.relative_to(walking.ROOT).as_posix(), ast.parse(path.read_text())
 

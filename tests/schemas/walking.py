@@ -13,24 +13,11 @@ from typing import Any
 
 import pydantic
 
+from hack.packages import PACKAGES
 from router.client import schema
 from tests.schemas import foreign
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = (
-    "cli",
-    "clients",
-    "codegraph",
-    "contracts",
-    "controllers",
-    "crds",
-    "kb",
-    "kube",
-    "orchestrator_job",
-    "router",
-    "sources",
-    "text",
-)
 EVIDENCE = tuple(range(1, 41))
 """Numbers of pieces of evidence."""
 
