@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from crds.priority import Priority
 from orchestrator_job.agents import execution, registry
 from orchestrator_job.context import entries, summarizer
 from orchestrator_job.model import prompt_budget
@@ -16,19 +15,20 @@ from orchestrator_job.run import delegation_wiring as delegation
 from orchestrator_job.store.graph_state import Node
 
 
-def nodes(parts: delegation.Parts, beside: Priority, opener: execution.Opener) -> Mapping[str, Node]:
-    """By their names; `beside` is the priority of a planner that is not the run's own model."""
-    settings = parts.settings
+def nodes(parts: delegation.Parts, opener: execution.Opener) -> Mapping[str, Node]:
+    """By their names."""
+    run = parts.run
+    settings = run.settings
     light = bool(settings.planner_model)
     model = settings.planner_model or settings.model
-    urgency = beside if light else settings.priority
+    urgency = run.beside if light else settings.priority
     num_ctx = settings.planner_num_ctx if light else settings.num_ctx
-    context = entries.Context(parts.database, parts.guard, parts.book, parts.task, parts.now)
+    context = entries.Context(run.database, run.guard, run.book, run.task, run.now)
     room = prompt_budget.room(settings.num_ctx or delegation.WINDOW)
     means = goal_nodes.Means(
-        task=parts.task,
-        store=parts.store,
-        loader=parts.loader,
+        task=run.task,
+        store=run.store,
+        loader=run.loader,
         asks=parts.asks(),
         agents=registry.Registry.load(),
         context=context,
@@ -38,7 +38,7 @@ def nodes(parts: delegation.Parts, beside: Priority, opener: execution.Opener) -
         num_ctx=num_ctx,
         specialists=settings.use_specialist_agents,
         room=prompt_budget.room(num_ctx or goal_nodes.NUM_CTX),
-        now=parts.now,
+        now=run.now,
     )
     return {
         goal_paths.DESIGN: goal_nodes.Design(means),
@@ -48,5 +48,5 @@ def nodes(parts: delegation.Parts, beside: Priority, opener: execution.Opener) -
         goal_paths.EXECUTE: goal_steps.ExecuteStep(parts.execute(opener, goal_steps.earlier(context, room))),
         goal_paths.CONSENT: parts.consent(),
         goal_paths.EVALUATE: goal_steps.Evaluate(means),
-        goal_paths.RESPOND: goal_steps.Answer(means, parts.synthesize(beside, goal_steps.unreached(means.store))),
+        goal_paths.RESPOND: goal_steps.Answer(means, parts.synthesize(goal_steps.unreached(means.store))),
     }

@@ -23,7 +23,7 @@ from orchestrator_job.context import conversation, entries
 from orchestrator_job.effects import journal
 from orchestrator_job.model import telemetry
 from orchestrator_job.plan import run_plan
-from orchestrator_job.run import drain, handback, logs, node_records, reservation, rounds, wiring
+from orchestrator_job.run import drain, handback, logs, node_records, reservation, rounds, run_context, wiring
 from orchestrator_job.settings import Settings
 from orchestrator_job.store import artifacts, fence, graph_state, mongo, retry, task_memory, task_memory_reader
 from orchestrator_job.store.graph_state import State
@@ -164,7 +164,7 @@ class Run:
     def _handing_back(
         self, program: graph.Program, wired: wiring.Wiring, digest: str
     ) -> Callable[[errors.Failure], Awaitable[outcome.Outcome]]:
-        saving = handback.HandBack(wired.account_of, self._store, self._database, self._guard, wired.book)
+        saving = handback.HandBack(wired.run.account_of, self._store, self._database, self._guard, wired.run.book)
 
         async def found(error: errors.Failure) -> outcome.Outcome:
             values = await program.found()
@@ -214,7 +214,7 @@ class Run:
         program = wired.program(graph_module, saver, wanted)
         values: dict[str, Any] = await program.found()
         digest = task.digest()
-        step = rounds.plan(values, digest, 0 if values else await wired.book.reached())
+        step = rounds.plan(values, digest, 0 if values else await wired.run.book.reached())
         begun = values.get("graph", graph_state.LEGACY)
         if begun != wanted and not isinstance(step, rounds.Begin):
             # A round ends on the graph that it began on, whatever the settings are now.
@@ -233,7 +233,7 @@ class Run:
         return values
 
     def _wiring(self, task: task_memory.TaskMemory) -> wiring.Wiring:
-        return wiring.Wiring(
+        context = run_context.RunContext(
             settings=self._settings,
             task=task,
             database=self._database,
@@ -244,10 +244,10 @@ class Run:
             kb=self._kb,
             router=self._router,
             recorder=self._recorder,
-            noted=self._steps,
             ends=self._ends,
             now=self._now,
         )
+        return wiring.Wiring(context, self._steps)
 
     async def _tidy(self, saver: Any, round_number: int) -> None:
         """Delete data that the finished round no longer needs. A failure does not change the outcome."""
@@ -270,9 +270,9 @@ class Run:
         model, window = settings.model, settings.num_ctx
         if settings.planner_model:
             model, window = settings.planner_model, settings.planner_num_ctx
-        most = wiring.smaller(settings.max_llm_calls, task.budget, "max_llm_calls")
+        most = run_context.smaller(settings.max_llm_calls, task.budget, "max_llm_calls")
         tokens = task.budget.max_tokens if task.budget is not None else None
-        ask = conversation.asker(self._router, model, wiring.beside(settings), window)
+        ask = conversation.asker(self._router, model, run_context.beside(settings), window)
         talk = conversation.Conversation(self._database, task, self._now)
         await talk.summarize(self._guard, round_number, most, ask, tokens)
 

@@ -1,0 +1,87 @@
+"""What one run works with: its settings and task, and the stores and clients of its process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import httpx
+
+from crds import pendingtask
+from crds.priority import Priority
+from kb import client as kb_client
+from orchestrator_job.context import conversation, rules_loader
+from orchestrator_job.effects import ledger, patches
+from orchestrator_job.model import telemetry
+from orchestrator_job.run import finalize
+from orchestrator_job.settings import Settings
+from orchestrator_job.store import artifacts, fence, mongo, retry, task_memory
+
+
+@dataclass(kw_only=True)
+class RunContext:
+    """What the wiring of each graph takes. `ends` is the loop's time at which the run ends, `now` is in UTC."""
+
+    settings: Settings
+    task: task_memory.TaskMemory
+    database: mongo.Database
+    http: httpx.AsyncClient
+    insistence: retry.Patience
+    guard: fence.Fence
+    store: artifacts.Artifacts
+    kb: kb_client.Client
+    router: telemetry.Router
+    recorder: telemetry.Recorder
+    ends: float
+    now: Callable[[], datetime]
+    book: ledger.Ledger = field(init=False)
+    loader: rules_loader.Loader = field(init=False)
+    account_of: finalize.Account = field(init=False)
+
+    def __post_init__(self) -> None:
+        settings, task = self.settings, self.task
+        self.book = ledger.Ledger(self.database, self.guard, self.now, task.approvals)
+        self.loader = rules_loader.Loader(
+            self.kb,
+            task.scope,
+            self.store,
+            self.insistence,
+            context_chars=settings.evidence_chars,
+            said=conversation.Conversation(self.database, task, self.now).shown,
+            task_uid=task.task_uid,
+            restricted=bool(task.on_behalf_of),
+        )
+        changes = patches.Patches(self.database, self.guard, self.store, self.book)
+        self.account_of = finalize.Account(
+            task, self.store, self.loader, self.book, changes, model=settings.model, now=self.now
+        )
+
+    @property
+    def beside(self) -> Priority:
+        """Priority of queries to the knowledge base, and of a planner that is not the run's own model."""
+        return beside(self.settings)
+
+    @property
+    def max_llm_calls(self) -> int:
+        """Most model calls of a round."""
+        return smaller(self.settings.max_llm_calls, self.task.budget, "max_llm_calls")
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Most tokens of a round; None: no bound."""
+        return self.task.budget.max_tokens if self.task.budget is not None else None
+
+
+def beside(settings: Settings) -> Priority:
+    """Priority of the run's queries to the knowledge base, which passes it to the router for embeddings.
+
+    A Background run uses P1 at most: the router would count a P0 of the knowledge base as a user's request.
+    """
+    return max(settings.priority, Priority.P1) if settings.mode is pendingtask.Mode.BACKGROUND else settings.priority
+
+
+def smaller(setting: int, budget: pendingtask.Budget | None, name: str) -> int:
+    """The smaller one of the setting of runs and the field `name` of a task's budget, where it has that."""
+    own = getattr(budget, name) if budget is not None else None
+    return min(setting, own) if own is not None else setting
