@@ -14,8 +14,8 @@ from typing import Any
 import httpx
 import pydantic
 
+from contracts.api.message import ErrorReply, Problem
 from crds import addresses, errors
-from kb import api
 from sources.ci import wire as ci
 from sources.effects import wire
 from sources.effects.arguments import AddComment, CreateIssue, EditPage, PushBranch, Status, UpdateIssue, Way
@@ -143,10 +143,10 @@ class Client:
 
 def _refusal(answer: httpx.Response) -> errors.JervisError:
     try:
-        problem = api.ErrorReply.model_validate_json(answer.content).error
+        problem = ErrorReply.model_validate_json(answer.content).error
     except pydantic.ValidationError:
         # A gateway's page, or another service altogether; its status still tells.
-        problem = api.Problem(code="unreadable", message=f"HTTP {answer.status_code}: {answer.text[:200]}")
+        problem = Problem(code="unreadable", message=f"HTTP {answer.status_code}: {answer.text[:200]}")
     if answer.status_code in _OPERATIONAL:
         asked = answer.headers.get("Retry-After", "")
         return Unavailable(problem.message, retry_after=float(asked) if asked.isdigit() else None)

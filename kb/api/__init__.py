@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from contracts.api.git import Repository
+    from contracts.api.message import VERSION, ErrorReply, Key, Kind, Problem, Reply, Request, Urgency, Urn
+    from contracts.api.observations import OBSERVATION, Observation, Observed
     from kb.api.agent import AgentEvent, AgenticSearch, Citation, ConversationId, EventType
     from kb.api.aliases import Alias, Aliases, Candidate, Candidates, Merge, MergeReply
     from kb.api.analyze import (
@@ -85,7 +88,6 @@ if TYPE_CHECKING:
         CommitResult,
         GitCommits,
         GitCommitsReply,
-        Repository,
     )
     from kb.api.cpg import MOST_CPG, Cpg, CpgExport, CpgMethod, CpgMissing, CpgReply, CpgType
     from kb.api.crawl import Crawl, CrawlReply, Page
@@ -178,8 +180,6 @@ if TYPE_CHECKING:
         TaskMemory,
         Use,
     )
-    from kb.api.message import VERSION, ErrorReply, Key, Kind, Problem, Reply, Request, Urgency, Urn
-    from kb.api.observations import OBSERVATION, Observation, Observed
     from kb.api.outcome import Outcome, OutcomeReply, StepResult, TaskCategory
     from kb.api.pages import (
         Crop,

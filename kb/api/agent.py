@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
+from contracts.api import message
 from crds import scope
 from crds.values import ContentRef
-from kb.api import message, pages
+from kb.api import pages
 
 ConversationId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 EventType = Literal["decision", "status", "result", "token", "error", "complete"]

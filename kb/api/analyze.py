@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field, StringConstraints, field_validator, model_validator
 
+from contracts.api import message
 from crds import scope
-from kb.api import message
 
 QUERY_BYTES = 8 << 10
 RESULT_CHARS = 1 << 20

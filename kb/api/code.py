@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field, StringConstraints, model_validator
 
+from contracts.api import git, message
 from crds import scope
 from crds.access import Access
-from kb.api import commits, message
 
 GIT_FILE, GIT_BRANCH = "git_file", "git_branch"
 """The kinds of the documents of a file and of a branch."""
@@ -90,7 +90,7 @@ class SourceFile(message.Request):
     """
 
     path: _Path
-    blob: commits.Hash
+    blob: git.Hash
     size: int = Field(ge=0)
     modified: AwareDatetime | None = None
     content: Annotated[str, StringConstraints(max_length=SOURCE_BYTES)] | None = None
@@ -114,9 +114,9 @@ class GitStructure(message.Request):
     """
 
     scope: scope.Scope
-    repository: commits.Repository
-    branch: commits.BranchName
-    commit: commits.Hash | None = None
+    repository: git.Repository
+    branch: git.BranchName
+    commit: git.Hash | None = None
     committed_at: AwareDatetime | None = None
     files: list[SourceFile] = Field(default_factory=list, max_length=MOST_SOURCES)
     skipped: list[SkippedFile] = Field(default_factory=list, max_length=MOST_SOURCES)

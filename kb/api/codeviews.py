@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field, StringConstraints
 
+from contracts.api import git, message
 from crds import scope
-from kb.api import commits, message
 
 CodeSymbol = Annotated[str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True)]
 
@@ -18,7 +18,7 @@ class CodeQuestion(message.Request):
 
     scope: scope.Scope
     repository: str = Field(default="", max_length=511)
-    branch: commits.BranchName | None = None
+    branch: git.BranchName | None = None
 
 
 class Callers(CodeQuestion):

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
+from contracts.api import git, message
 from crds import scope
-from kb.api import commits, message
 
 MOST_CPG = 200_000
 """Types, methods, and pairs of each kind of an export."""
@@ -88,9 +88,9 @@ class Cpg(message.Request):
     """
 
     scope: scope.Scope
-    repository: commits.Repository
-    branch: commits.BranchName
-    commit: commits.Hash
+    repository: git.Repository
+    branch: git.BranchName
+    commit: git.Hash
     export: CpgExport | None = None
 
 

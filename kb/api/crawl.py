@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from contracts.api import message
 from crds import scope
-from kb.api import message
 
 
 class Crawl(message.Request):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints, model_validator
 
-from kb.api import message
+from contracts.api import message
 
 MOST_QUESTIONS = 16
 QUESTION_CHARS = 1000

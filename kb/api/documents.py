@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import AwareDatetime, Field
 
+from contracts.api import message
 from crds import scope
-from kb.api import message
 
 State = Literal["Extracted", "Indexed", "Unfinished", "Failed"]
 

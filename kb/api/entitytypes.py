@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field, StringConstraints, model_validator
 
+from contracts.api import message
 from crds import scope
-from kb.api import message
 from kb.api.words import Name
 
 MOST = 40

@@ -10,8 +10,9 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field, JsonValue, StringConstraints
 
+from contracts.api import message
 from crds import scope
-from kb.api import message, retrieve
+from kb.api import retrieve
 
 NodeKey = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 EdgeType = Annotated[str, StringConstraints(min_length=1, max_length=120)]

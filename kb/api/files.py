@@ -7,8 +7,9 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field, StringConstraints
 
+from contracts.api import message
 from crds import scope
-from kb.api import ingest, message
+from kb.api import ingest
 from kb.api.words import Text
 
 ATTACHMENT = "attachment"

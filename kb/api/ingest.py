@@ -19,11 +19,11 @@ from pydantic import (
     model_validator,
 )
 
+from contracts.api import message
 from crds import access as accesses
 from crds import scope, values
 from kb import paging
 from kb.api import links as linked
-from kb.api import message
 from kb.api.directive import (
     MESSAGE_CHARS,
     MOST_DEFER_MINUTES,

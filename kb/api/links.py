@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, StringConstraints, field_validator
 
+from contracts.api import message
 from crds import scope
-from kb.api import message
 from kb.api.words import Name
 
 

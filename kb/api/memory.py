@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, Field, JsonValue, StringConstraints
 
+from contracts.api import message
 from crds import scope
-from kb.api import message
 from kb.api.words import Name, Text
 
 SUMMARY_CHARS = 200

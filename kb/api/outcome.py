@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field, StringConstraints
 
+from contracts.api import message
 from crds import scope
-from kb.api import message
 from kb.api.words import Name
 
 

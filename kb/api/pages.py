@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field, StringConstraints
 
+from contracts.api import message
 from crds import scope
 from crds.values import ContentRef
-from kb.api import message
 from kb.api.words import Name
 
 PageWhich = Literal["None", "Seen", "All"]

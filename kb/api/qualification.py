@@ -11,7 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from kb.api import message
+from contracts.api import message
 
 
 class ContentType(StrEnum):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from contracts.api import message
 from crds import scope
-from kb.api import message
 
 
 class Regroup(message.Request):

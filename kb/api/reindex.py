@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime
 
-from kb.api import message
+from contracts.api import message
 from kb.api.words import Name
 
 ReindexState = Literal["Preparing", "Copying", "Switched", "Dropping", "Done"]

@@ -12,9 +12,9 @@ from pydantic import (
     model_validator,
 )
 
+from contracts.api import message
 from crds import scope
 from kb import selection
-from kb.api import message
 
 Label = Annotated[str, StringConstraints(max_length=256)] | bool | int | float
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, StringConstraints, field_validator
 
+from contracts.api import message
 from contracts.rules import enforce_lines
 from crds import scope
-from kb.api import message
 from kb.api.words import Name, Text
 
 

@@ -11,8 +11,9 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints, model_validator
 
+from contracts.api import message
 from crds import scope
-from kb.api import directive, message
+from kb.api import directive
 from kb.api.ingest import ContentRef, Properties
 from kb.api.words import Text
 

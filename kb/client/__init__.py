@@ -91,15 +91,7 @@ class Client:
         Each commit has an outcome of its own, which may have failed. Raises `Unavailable` (also where all of them
         failed because something is away) or `Rejected`.
         """
-        return await self._transport.call(
-            "POST",
-            "/api/v1/ingest/git-commits",
-            api.GitCommitsReply,
-            body=request,
-            urgency=urgency,
-            repeatable=True,
-            on=on,
-        )
+        return await self._transport.request(routes.GIT_COMMITS, body=request, urgency=urgency, repeatable=True, on=on)
 
     async def retrieve(
         self, request: api.RetrieveRequest, *, urgency: priority.Priority = priority.Priority.P3

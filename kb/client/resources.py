@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from contracts import http_routes
 from crds import priority, scope
 from kb import api, routes
 from kb.client import transport
@@ -306,7 +307,7 @@ class Learning:
 
     async def _upload(
         self,
-        route: routes.Route[api.FileReply],
+        route: http_routes.Route[api.FileReply],
         owner: scope.Scope,
         body: bytes,
         filename: str,

@@ -16,8 +16,9 @@ import httpx
 import pydantic
 import stamina
 
+from contracts import http_routes
 from crds import access, addresses, errors, priority
-from kb import api, routes
+from kb import api
 from text import json_lines
 
 _Reply = TypeVar("_Reply", bound=pydantic.BaseModel)
@@ -101,7 +102,7 @@ class Transport:
 
     async def request(
         self,
-        route: routes.Route[_Reply],
+        route: http_routes.Route[_Reply],
         *,
         at: Sequence[str] = (),
         body: pydantic.BaseModel | None = None,
@@ -124,7 +125,7 @@ class Transport:
 
     async def raw(
         self,
-        route: routes.Route[Any],
+        route: http_routes.Route[Any],
         *,
         at: Sequence[str] = (),
         params: Mapping[str, str | list[str]] | None = None,
@@ -146,7 +147,7 @@ class Transport:
 
     def stream(
         self,
-        route: routes.Route[Any],
+        route: http_routes.Route[Any],
         *,
         at: Sequence[str] = (),
         body: pydantic.BaseModel | None = None,

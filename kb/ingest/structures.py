@@ -42,7 +42,7 @@ _REASONS = frozenset({*map(str, Reason), "odd-name", "unreadable", "not-taken"})
 _BEGUN = "?"
 """In the place of a digest: the document may be there, and with what it says is not known."""
 _URN_CHARS = 1024
-"""Of `kb.api.message.Urn`."""
+"""Of `contracts.api.message.Urn`."""
 _NOTHING = extractor.ExtractionResult({})
 
 

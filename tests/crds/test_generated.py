@@ -14,7 +14,7 @@ import yaml
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 import kb.service.http
-from contracts import openapi
+from contracts import http_routes, openapi
 from controllers.archive import openapi as history
 from crds import __main__ as command
 from crds import __main__ as generator
@@ -151,7 +151,8 @@ def of_knowledge() -> dict[str, Any]:
             for found in pkgutil.iter_modules(kb.service.http.__path__)
         ),
     ]
-    rows = {row.summary: row for module in modules for row in vars(module).values() if isinstance(row, routes.Route)}
+    found = (row for module in modules for row in vars(module).values())
+    rows = {row.summary: row for row in found if isinstance(row, http_routes.Route)}
     assert len(rows) > 45
     return knowledge.document(list(rows.values()), "1")
 

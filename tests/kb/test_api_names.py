@@ -29,4 +29,4 @@ def test_every_module_is_listed_and_nothing_private() -> None:
 def test_the_client_brings_no_models_that_are_not_used(imported: str) -> None:
     code = f"import sys, {imported}; print(*sorted(name for name in sys.modules if name.startswith('kb.api.')))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert found in ([], ["kb.api.message"])
+    assert found in ([], ["contracts.api.message"])

@@ -6,16 +6,16 @@ that others would see.
 
 The token of a Job that analyzes code writes in its own scope what the Job found, and reads nothing else. That of a Job
 that runs a command of an agent reads and stores content, the workspace and its result.
-Which routes these are says their row (`kb.routes.Caller`); a new one is closed to runs.
+Which routes these are says their row (`contracts.http_routes.Caller`); a new one is closed to runs.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from contracts.http_routes import Caller
 from contracts.tokens import runtoken
 from crds import priority, scope
-from kb.routes import Caller
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from contracts import trace
+from contracts import http_routes, trace
 from contracts.tokens import runtoken, token_file
 from crds import access as accesses
 from crds import priority, scope
@@ -110,9 +110,9 @@ class Gate:
             request[ENTERED].enter_context(self._closed.entered(where))
 
 
-ROUTES = web.AppKey("routes", Mapping[tuple[str, str], routes.Route[Any]])
+ROUTES = web.AppKey("routes", Mapping[tuple[str, str], http_routes.Route[Any]])
 """The rows of what an application serves, by method and path."""
-_INNER = web.RequestKey("inner", routes.Route[Any])
+_INNER = web.RequestKey("inner", http_routes.Route[Any])
 _PASS = web.RequestKey("pass", tuple[Gate, Rights | None])
 ENTERED = web.RequestKey("entered", contextlib.ExitStack)
 """Ends with the request: the scopes in which it writes."""
@@ -161,7 +161,7 @@ def ended(request: web.Request, status: int) -> None:
     request[_ENDED] = status
 
 
-def inner(request: web.Request, route: routes.Route[Any]) -> web.Request:
+def inner(request: web.Request, route: http_routes.Route[Any]) -> web.Request:
     """The call of a route that a request to `MCP` makes; it is checked like any. Raises `kb.errors.Forbidden`."""
     passed = request.get(_PASS)
     rights = passed[1] if passed is not None else None
@@ -175,7 +175,7 @@ def inner(request: web.Request, route: routes.Route[Any]) -> web.Request:
     return request
 
 
-def may(request: web.Request, called: Iterable[routes.Route[Any]], *, writes: bool) -> bool:
+def may(request: web.Request, called: Iterable[http_routes.Route[Any]], *, writes: bool) -> bool:
     """Whether the token of the request can open these routes in any scope at all."""
     passed = request.get(_PASS)
     rights = passed[1] if passed is not None else None
@@ -225,14 +225,14 @@ def _questions(request: web.Request) -> bool:
     return request.method in ("GET", "HEAD") if route is None else route.reads
 
 
-def _registered(request: web.Request) -> routes.Route[Any] | None:
+def _registered(request: web.Request) -> http_routes.Route[Any] | None:
     """The row of the route that the request came to."""
     resource = request.match_info.route.resource
     served = request.config_dict.get(ROUTES, {})
     return None if resource is None else served.get((request.method, resource.canonical))
 
 
-def _asked(request: web.Request) -> routes.Route[Any] | None:
+def _asked(request: web.Request) -> http_routes.Route[Any] | None:
     """The row of what is asked for: that of the call that a request to `MCP` makes, else that of the request."""
     return request.get(_INNER) or _registered(request)
 

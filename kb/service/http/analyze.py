@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from contracts import http_routes
 from crds import scope
-from kb import api, errors, routes
+from kb import api, errors
 from kb.analyze import queries
 from kb.service.http import access, answering, body, openapi
 
@@ -75,7 +76,7 @@ class Analyze:
         return answering.json(await self._rows.end(id_, found))
 
 
-ASK = routes.Route(
+ASK = http_routes.Route(
     "POST",
     "/api/v1/analyze/code",
     "Run a query of Joern about a branch; off unless the installation allows it",
@@ -83,32 +84,32 @@ ASK = routes.Route(
     body=api.CodeQuery,
     reply=api.CodeAnswer,
 )
-SHOW = routes.Route(
+SHOW = http_routes.Route(
     "GET",
     "/api/v1/analyze/code/{id}",
     "What became of a query",
     reply=api.CodeAnswer,
-    query=routes.SCOPE,
+    query=http_routes.SCOPE,
 )
-CLAIM = routes.Route(
+CLAIM = http_routes.Route(
     "POST",
     "/api/v1/analyze/code/claims",
     "For the operator: all queries that run, after waiting ones were let go up to a number",
     body=api.QueryClaim,
     reply=api.QueryClaims,
 )
-MADE = routes.Route(
+MADE = http_routes.Route(
     "POST",
     "/api/v1/analyze/code/{id}/job",
     "For the operator: the Job of a query exists",
     body=api.QueryMade,
     reply=api.CodeAnswer,
 )
-END = routes.Route(
+END = http_routes.Route(
     "POST",
     "/api/v1/analyze/code/{id}/result",
     "For the Job of a query: its result, or why there is none",
     body=api.QueryResult,
     reply=api.CodeAnswer,
-    callers=frozenset({routes.Caller.ANALYSIS}),
+    callers=frozenset({http_routes.Caller.ANALYSIS}),
 )

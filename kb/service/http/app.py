@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from contracts import browsers
+from contracts import browsers, http_routes
 from contracts import problems as shared
 from kb import metrics, routes
 from kb.service.access import audit
@@ -54,10 +54,10 @@ def build(
     guards.append(buffers.middleware(buffers.Buffers(buffered, meters)))
     application = web.Application(client_max_size=max_body, middlewares=guards)
     pages.add_to(application)
-    served: list[routes.Route[Any]] = []
+    served: list[http_routes.Route[Any]] = []
     handlers: dict[tuple[str, str], problems.Handler] = {}
 
-    def add(route: routes.Route[Any], handler: problems.Handler) -> None:
+    def add(route: http_routes.Route[Any], handler: problems.Handler) -> None:
         handlers[route.method, route.path] = _strict(route, handler)
         application.router.add_route(route.method, route.path, handlers[route.method, route.path])
         served.append(route)
@@ -91,7 +91,7 @@ def build(
     return application
 
 
-def _strict(route: routes.Route[Any], handler: problems.Handler) -> problems.Handler:
+def _strict(route: http_routes.Route[Any], handler: problems.Handler) -> problems.Handler:
     known = frozenset((*route.query, *route.optional))
 
     async def answer(request: web.Request) -> web.StreamResponse:

@@ -10,13 +10,14 @@ from typing import Any
 
 import pydantic
 
+from contracts import http_routes
 from kb import api, prompt_escape, routes
 from kb.extract.tools import registry
 from kb.service.http import tools
 
 
 def _stores(
-    route: routes.Route[Any], reply: type[api.Stored]
+    route: http_routes.Route[Any], reply: type[api.Stored]
 ) -> Callable[[pydantic.BaseModel, tools.Call], Awaitable[tools.Answer]]:
     async def work(asked: pydantic.BaseModel, call: tools.Call) -> tools.Answer:
         made = await call(route, reply, given=asked.model_dump(mode="json", by_alias=True, exclude_none=True))
@@ -39,7 +40,7 @@ async def _search(asked: api.SearchHybrid, call: tools.Call) -> tools.Answer:
     return tools.Answer(prompt_escape.document("\n".join(lines)), _data(reply))
 
 
-def _tool(name: str, title: str, route: routes.Route[Any], work: Any, *, writes: bool = True) -> tools.Tool:
+def _tool(name: str, title: str, route: http_routes.Route[Any], work: Any, *, writes: bool = True) -> tools.Tool:
     known = registry.NAMED[name]
     return tools.Tool(name, title, known.description, known.arguments, (route,), work, writes=writes)
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from aiohttp import web
 
-from kb import api, routes
+from contracts import http_routes
+from kb import api
 from kb.code import history, service
 from kb.service.http import answering, body, openapi
 
@@ -67,11 +68,13 @@ class Code:
         return web.Response(text=await self._asks.ask(kind, asked), content_type="application/json")
 
 
-def _route(kind: str, summary: str, asked: type[api.CodeQuestion], reply: type[api.Reply]) -> routes.Route[Any]:
+def _route(kind: str, summary: str, asked: type[api.CodeQuestion], reply: type[api.Reply]) -> http_routes.Route[Any]:
     """A question that is sent as a body; a run asks it, and principals see what they may."""
-    callers = frozenset({routes.Caller.RUN})
+    callers = frozenset({http_routes.Caller.RUN})
     path = f"/api/v1/code/{kind}"
-    return routes.Route("POST", path, summary, body=asked, reply=reply, asks=True, principals=True, callers=callers)
+    return http_routes.Route(
+        "POST", path, summary, body=asked, reply=reply, asks=True, principals=True, callers=callers
+    )
 
 
 CALLERS = _route("callers", "Who calls a function, method or class", api.Callers, api.CallsReply)

@@ -19,7 +19,7 @@ class Commits:
 
     def routes(self) -> list[openapi.Served]:
         """The route with its handler."""
-        return [(GIT_COMMITS, self.take)]
+        return [(routes.GIT_COMMITS, self.take)]
 
     async def take(self, request: web.Request) -> web.Response:
         """POST /api/v1/ingest/git-commits"""
@@ -32,13 +32,3 @@ class Commits:
         async with self._lanes.enter(urgency, sent.scope.client_id), based:
             reply = await self._works.take(sent, answering.or_background(urgency), problems.code)
         return answering.json(reply)
-
-
-GIT_COMMITS = routes.Route(
-    "POST",
-    "/api/v1/ingest/git-commits",
-    "Make commits of a branch known without a model, or known no more; each has an outcome of its own",
-    body=api.GitCommits,
-    reply=api.GitCommitsReply,
-    observed=True,
-)

@@ -21,10 +21,11 @@ import yarl
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
+from contracts import http_routes
 from contracts import problems as shared
 from crds import errors as root
 from crds import priority, scope
-from kb import errors, metrics, routes
+from kb import errors, metrics
 from kb.service.http import access, atomictools, body, problems, tools
 
 PATH = access.MCP
@@ -68,14 +69,14 @@ class Response(pydantic.BaseModel):
     error: dict[str, Any] | None = None
 
 
-ROUTE = routes.Route(
+ROUTE = http_routes.Route(
     "POST",
     PATH,
     "Model Context Protocol, streamable HTTP: tools for agents; the scope in the query is that of every tool",
     body=Message,
     reply=Response,
     optional=_SCOPE,
-    callers=frozenset({routes.Caller.RUN}),
+    callers=frozenset({http_routes.Caller.RUN}),
 )
 
 
@@ -205,7 +206,7 @@ class Endpoint:
         asked = tool.parse(rest)
 
         async def call(
-            route: routes.Route[Any],
+            route: http_routes.Route[Any],
             reply: type[_Reply],
             *,
             given: Mapping[str, Any] | None = None,

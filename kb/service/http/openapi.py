@@ -8,11 +8,11 @@ from typing import Any
 
 from aiohttp import web
 
-from contracts import openapi
+from contracts import http_routes, openapi
 from crds import priority
-from kb import api, routes
+from kb import api
 
-Served = tuple[routes.Route[Any], Callable[[web.Request], Awaitable[web.StreamResponse]]]
+Served = tuple[http_routes.Route[Any], Callable[[web.Request], Awaitable[web.StreamResponse]]]
 """A route and what answers it."""
 LINES = "application/x-ndjson"
 """The media type of lines of JSON. A document of OpenAPI 3.1 has the schema of one line under it."""
@@ -39,18 +39,18 @@ _OPTIONAL = frozenset({"projectId", "groupId"})
 _BYTES = {"type": "string", "format": "binary"}
 
 
-def document(served: Sequence[routes.Route[Any]], version: str) -> dict[str, Any]:
+def document(served: Sequence[http_routes.Route[Any]], version: str) -> dict[str, Any]:
     """OpenAPI 3.1 of the given routes."""
     return openapi.document("Jervis knowledge base", version, [_operation(route) for route in served])
 
 
-def _operation(route: routes.Route[Any]) -> openapi.Operation:
+def _operation(route: http_routes.Route[Any]) -> openapi.Operation:
     content = dict(openapi.json(route.reply_model)) if route.reply else {}
     if route.lines:
-        content[LINES] = routes.model(route.lines)
+        content[LINES] = http_routes.model(route.lines)
     if route.raw_reply:
         content = {"application/octet-stream": _BYTES}
-    body = openapi.json(routes.model(route.body)) if route.body else None
+    body = openapi.json(http_routes.model(route.body)) if route.body else None
     if route.raw_body:
         body = {"*/*": _BYTES}
     failure = openapi.json(api.ErrorReply)
@@ -65,7 +65,7 @@ def _operation(route: routes.Route[Any]) -> openapi.Operation:
     )
 
 
-def _parameters(route: routes.Route[Any]) -> list[Mapping[str, Any]]:
+def _parameters(route: http_routes.Route[Any]) -> list[Mapping[str, Any]]:
     several = {"type": "array", "items": openapi.TEXT}
     about = "0..3 or P0..P3, 0 is the most urgent; 0..2 take the fast lane and it is passed on to the models"
     return [

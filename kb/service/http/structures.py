@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from kb import api, errors, identity, routes
+from contracts import http_routes
+from kb import api, errors, identity
 from kb.ingest import lanes, observers, structures
 from kb.service.http import access, answering, body, observing, openapi, problems
 
@@ -72,20 +73,20 @@ def _within(request: web.Request, sent: api.GitStructure | api.Cpg) -> None:
 _OF_THE_CONNECTION = ("removed", "moved", "host", "access")
 
 
-GIT_STRUCTURE = routes.Route(
+GIT_STRUCTURE = http_routes.Route(
     "POST",
     "/api/v1/ingest/git-structure",
     "Make the source files of a branch known without a model: send the tree, then the contents that are missing",
     body=api.GitStructure,
     reply=api.GitStructureReply,
-    callers=frozenset({routes.Caller.ANALYSIS}),
+    callers=frozenset({http_routes.Caller.ANALYSIS}),
     observed=True,
 )
-CPG = routes.Route(
+CPG = http_routes.Route(
     "POST",
     "/api/v1/ingest/cpg",
     "Put what Joern says beside the structure of a branch at the same commit",
     body=api.Cpg,
     reply=api.CpgReply,
-    callers=frozenset({routes.Caller.ANALYSIS}),
+    callers=frozenset({http_routes.Caller.ANALYSIS}),
 )

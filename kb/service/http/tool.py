@@ -8,7 +8,8 @@ from typing import Any, Protocol, TypeVar
 
 import pydantic
 
-from kb import errors, routes
+from contracts import http_routes
+from kb import errors
 from kb.extract.tools import registry
 from kb.service.http import body
 
@@ -20,7 +21,7 @@ class Call(Protocol):
 
     async def __call__(
         self,
-        route: routes.Route[Any],
+        route: http_routes.Route[Any],
         reply: type[_Reply],
         *,
         given: Mapping[str, Any] | None = None,
@@ -46,7 +47,7 @@ class Tool:
     title: str
     description: str
     arguments: type[pydantic.BaseModel]
-    routes: tuple[routes.Route[Any], ...]
+    routes: tuple[http_routes.Route[Any], ...]
     work: Callable[[Any, Call], Awaitable[Answer]]
     writes: bool = False
 

@@ -15,7 +15,7 @@ from aiohttp import test_utils, web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts import mongo_collections
+from contracts import http_routes, mongo_collections
 from contracts.tokens import token_file
 from crds import scope
 from kb import api, client, errors, identity, metrics, mongo, routes
@@ -118,7 +118,7 @@ async def test_nor_the_memories_of_a_wider_scope(
         assert (await calls.add_findings(shop, "own", found)).structured_data == {"a": 1}
 
 
-def asking(route: routes.Route[Any]) -> web.Request:
+def asking(route: http_routes.Route[Any]) -> web.Request:
     """A request that came to the route."""
     return access.inner(test_utils.make_mocked_request(route.method, route.path), route)
 

@@ -16,7 +16,8 @@ import pydantic
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 
-from kb import api, errors, identity, metrics, routes
+from contracts import http_routes
+from kb import api, errors, identity, metrics
 from kb.service.access import audit, rates
 from kb.service.http import access, code, codetools
 from kb.service.http import mcp as endpoint
@@ -284,10 +285,10 @@ REPLY = api.WhereReply(
 
 
 async def test_code_where_gives_places_for_the_text_of_an_issue() -> None:
-    called: list[tuple[routes.Route[Any], Mapping[str, Any] | None]] = []
+    called: list[tuple[http_routes.Route[Any], Mapping[str, Any] | None]] = []
 
     async def call(
-        route: routes.Route[Any],
+        route: http_routes.Route[Any],
         reply: type[pydantic.BaseModel],
         *,
         given: Mapping[str, Any] | None = None,
@@ -327,7 +328,7 @@ async def test_code_history_gives_commits_renames_and_what_is_not_known() -> Non
         renames=[renamed], total=3, unread=2, next=1,
     )  # fmt: skip
 
-    async def call(route: routes.Route[Any], reply: type[pydantic.BaseModel], **_: Any) -> Any:
+    async def call(route: http_routes.Route[Any], reply: type[pydantic.BaseModel], **_: Any) -> Any:
         assert (route, reply) == (code.HISTORY, api.HistoryReply)
         return found
 

@@ -9,22 +9,23 @@ from typing import Any
 
 import pytest
 
+from contracts import http_routes
+from contracts.http_routes import Caller
 from kb import client, routes
-from kb.routes import Caller
 from kb.service import http
-from kb.service.http import analyze, atomic, code, commits, mcp, structures
+from kb.service.http import analyze, atomic, code, mcp, structures
 
 _HTTP = Path(http.__file__).parent
-_OWN_ROWS = (analyze, code, commits, mcp, structures)
+_OWN_ROWS = (analyze, code, mcp, structures)
 """Modules with rows of their own: those of the code graph, and `/mcp`."""
-NAMED = {name: row for name, row in vars(routes).items() if isinstance(row, routes.Route)}
-ROWS: list[routes.Route[Any]] = [
+NAMED = {name: row for name, row in vars(routes).items() if isinstance(row, http_routes.Route)}
+ROWS: list[http_routes.Route[Any]] = [
     *routes.ALL,
-    *(row for module in _OWN_ROWS for row in vars(module).values() if isinstance(row, routes.Route)),
+    *(row for module in _OWN_ROWS for row in vars(module).values() if isinstance(row, http_routes.Route)),
 ]
 
 
-def rows(where: list[routes.Route[Any]]) -> set[tuple[str, str]]:
+def rows(where: list[http_routes.Route[Any]]) -> set[tuple[str, str]]:
     return {(row.method, row.path) for row in where}
 
 
@@ -51,13 +52,13 @@ def test_each_row_is_served_and_each_route_has_a_row() -> None:
         path.stem
         for path in _HTTP.glob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).split("[")[0] in ("routes.Route", "Route")
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split("[")[0] in ("http_routes.Route", "Route")
     }
     assert constructors == {module.__name__.rpartition(".")[2] for module in _OWN_ROWS}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.method} {row.path}")
-def test_a_row_says_one_thing(row: routes.Route[Any]) -> None:
+def test_a_row_says_one_thing(row: http_routes.Route[Any]) -> None:
     assert row.path.startswith(("/api/v1/", "/mcp"))
     assert not (row.body and row.raw_body)
     assert not (row.reply and row.raw_reply)
@@ -77,7 +78,7 @@ def test_every_method_of_the_client_goes_to_a_row() -> None:
                 called = {node.attr for node in ast.walk(one) if isinstance(node, ast.Attribute)}
                 named = called & set(NAMED)
                 without += [f"{path.stem}.{one.name}"] * (not named)
-    assert sorted(without) == ["__init__.git_commits", "__init__.ready"]
+    assert sorted(without) == ["__init__.ready"]
 
 
 def test_a_path_is_made_of_quoted_parts() -> None:
@@ -139,7 +140,7 @@ def test_what_runs_and_their_jobs_write_by() -> None:
 
 def test_what_is_asked_by_a_body_and_what_principals_are_shown() -> None:
     """Whatever reads needs no right to write; only stores that filter answer on behalf of a user."""
-    code_routes = {(row.method, row.path) for row in vars(code).values() if isinstance(row, routes.Route)}
+    code_routes = {(row.method, row.path) for row in vars(code).values() if isinstance(row, http_routes.Route)}
     asks = {
         ("POST", "/api/v1/retrieve"),
         ("POST", "/api/v1/search/hybrid"),

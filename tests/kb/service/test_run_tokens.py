@@ -13,6 +13,7 @@ import pytest
 from aiohttp import test_utils, web
 
 from codegraph.extract import budget
+from contracts import http_routes
 from contracts.tokens import live_runs, runtoken
 from crds import priority, scope
 from crds.priority import Priority
@@ -111,11 +112,16 @@ def passes(token: str) -> runs.Pass:
     return runs.Pass(runtoken.Verifier(lambda: KEYS, lambda: BEGIN, runtoken.KNOWLEDGE_BASE).verify(token))
 
 
-ADDED: list[routes.Route[Any]] = [routes.CRAWL, routes.STORE, routes.MEMORY_SAVE_PROCEDURE, routes.MEMORY_USE_PROCEDURE]
+ADDED: list[http_routes.Route[Any]] = [
+    routes.CRAWL,
+    routes.STORE,
+    routes.MEMORY_SAVE_PROCEDURE,
+    routes.MEMORY_USE_PROCEDURE,
+]
 
 
 @pytest.mark.parametrize("route", ADDED, ids=lambda route: route.path)
-def test_a_run_on_behalf_of_a_user_adds_nothing_that_others_see(route: routes.Route[Any]) -> None:
+def test_a_run_on_behalf_of_a_user_adds_nothing_that_others_see(route: http_routes.Route[Any]) -> None:
     assert passes(signed()).permits(route.callers)
     assert not passes(signed(principals=("user:eve",))).permits(route.callers)
 

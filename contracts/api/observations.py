@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
+from contracts.api import message
 from crds import scope
-from kb.api import message
 
 OBSERVATION = "X-Jervis-Observation"
 """Header of a request: `NUMBER OBSERVER`."""
