@@ -29,11 +29,12 @@ import prometheus_client
 import pymongo
 
 from bench.codegraph import mutations
+from codegraph import api
 from codegraph.extract import budget, pool, selection, worker
 from codegraph.parse.facts import FileFacts, Skipped
 from crds import errors, priority, scope
 from hack.cluster import progress
-from kb import api, metrics, mongo
+from kb import metrics, mongo
 from kb.code import analyst, book
 from kb.ingest import structures
 from kb.service.http import problems
@@ -41,6 +42,7 @@ from kb.vectors import model
 from router import client as router_client
 from tests.kb import clock, memory, world
 from tests.kb.aliases import memory as aliases
+from text import source_text
 
 OWNER = scope.Scope(client_id="acme", project_id="shop")
 REPOSITORY = api.Repository(org="acme", name="shop", default_branch="main")
@@ -163,7 +165,7 @@ def sent(name: str, branch: Branch, contents: frozenset[str] = frozenset()) -> a
         blob = hashlib.sha1(raw).hexdigest()
         # The time of a content, as if each had been committed once.
         modified = _BEGINNING + timedelta(seconds=int(blob[:6], 16))
-        text = api.source_text(raw) if path in contents else None
+        text = source_text.decode(raw) if path in contents else None
         rows.append(api.SourceFile(path=path, blob=blob, size=len(raw), modified=modified, content=text))
     return api.GitStructure(
         scope=OWNER, repository=REPOSITORY, branch=name, commit=f"{branch.commit:040x}", files=rows, host="git.acme.org"

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bench.codegraph import trees
+from codegraph import api
 from codegraph.answer.index import Index, is_test
 from codegraph.extract import budget, pool
 from codegraph.parse import grammars
@@ -20,7 +21,6 @@ from codegraph.parse.facts import FileFacts
 from codegraph.resolve import resolution
 from codegraph.resolve.project import Target
 from hack.cluster import progress
-from kb import api
 
 MOST_CHANGED = 10
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? ")

@@ -28,13 +28,13 @@ from itertools import pairwise
 from pathlib import Path
 
 from bench.codegraph import history, natives
+from codegraph import api
 from codegraph.answer.index import Index, is_test
 from codegraph.extract import budget, pool
 from codegraph.parse import grammars
 from codegraph.parse.facts import FileFacts
 from codegraph.resolve import resolution
 from hack.cluster import binaries, errors, progress
-from kb import api
 
 _TOOLS = binaries.TOOLS / "codegraph/sdists"
 _LEFT_OUT = frozenset({"vendor", "node_modules", "docs", "doc", "examples", "scripts", "ui"})

@@ -17,10 +17,12 @@ from cli import errors, printable
 from cli.knowledge import access
 from cli.output import Format, Output
 from cli.views import table
+from codegraph import api
+from contracts.api import message
 from crds import scope
-from kb import api
+from text import source_text
 
-_Reply = TypeVar("_Reply", bound=api.Reply)
+_Reply = TypeVar("_Reply", bound=message.Reply)
 _Question = TypeVar("_Question", bound=api.CodeQuestion)
 Symbol = Annotated[
     str, typer.Argument(metavar="SYMBOL", help="End of a qualified name, such as Shape.area, or PATH:NAME.")
@@ -411,7 +413,7 @@ def _contents(folder: Path, commit: str, paths: Sequence[str]) -> Mapping[str, s
     for one in paths:
         done = _run(folder, "cat-file", "blob", f"{commit}:{one}")
         if not done.returncode:
-            found[one] = api.source_text(done.stdout)
+            found[one] = source_text.decode(done.stdout)
     return found
 
 

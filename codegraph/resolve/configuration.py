@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One of them (`kb.api.is_project_file`)."""
+    """One of them (`codegraph.api.is_project_file`)."""
 
     path: str
     content: bytes

@@ -12,10 +12,10 @@ from contextlib import suppress
 import structlog
 
 import kube
+from codegraph import api
 from controllers import metrics
 from controllers.codeanalysis import job, jobs, outcome, status
 from crds import connection, errors
-from kb import api
 from kb import client as kb
 from kube import lease
 from sources.core import repositories

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 import pydantic
 from pydantic import Field
 
+from codegraph import api as code_api
 from contracts.rules import enforce_lines
 from crds import errors as root
 from crds import scope
@@ -193,21 +194,27 @@ class CodeSearchTool(Chosen):
             llm_message="Found {num_objects} places in code ({kind}) for '{query}' at commit {commit}.{unknown}",
         )
 
-    async def _found(self, kind: str, text: str, place: dict[str, Any]) -> tuple[api.Coverage, list[dict[str, Any]]]:
+    async def _found(
+        self, kind: str, text: str, place: dict[str, Any]
+    ) -> tuple[code_api.Coverage, list[dict[str, Any]]]:
         if kind == "where":
-            where = await self._ask(kind, api.CodeWhere(text=text, limit=self._limit, **place), api.WhereReply)
+            where = await self._ask(
+                kind, code_api.CodeWhere(text=text, limit=self._limit, **place), code_api.WhereReply
+            )
             files = [
                 _code(where.coverage, one.path, f"file {one.path}", one.path) for one in where.files[: self._limit]
             ]
             functions = [_place(where.coverage, one.place, "") for one in where.functions[: self._limit]]
             return where.coverage, [*functions, *files]
         if kind == "impact":
-            impact = await self._ask(kind, api.Impact(symbol=text, limit=self._limit, **place), api.ImpactReply)
+            impact = await self._ask(
+                kind, code_api.Impact(symbol=text, limit=self._limit, **place), code_api.ImpactReply
+            )
             return impact.coverage, [
                 _place(impact.coverage, one.place, f", {one.distance} away, {one.by} {one.of}")
                 for one in impact.affected
             ]
-        calls = await self._ask(kind, api.Callers(symbol=text, limit=self._limit, **place), api.CallsReply)
+        calls = await self._ask(kind, code_api.Callers(symbol=text, limit=self._limit, **place), code_api.CallsReply)
         return calls.coverage, [
             _code(
                 calls.coverage,
@@ -218,7 +225,7 @@ class CodeSearchTool(Chosen):
             for one in calls.calls
         ]
 
-    async def _ask(self, kind: str, asked: api.CodeQuestion, reply: type[_Reply]) -> _Reply:
+    async def _ask(self, kind: str, asked: code_api.CodeQuestion, reply: type[_Reply]) -> _Reply:
         return reply.model_validate_json(await self._asks.ask(kind, asked))
 
 
@@ -317,19 +324,19 @@ def _passage(one: api.EvidenceItem, query: str) -> dict[str, Any]:
     return found | {name: value for name, value in more.items() if value is not None}
 
 
-def _calls_unknown(known: api.Coverage) -> str:
+def _calls_unknown(known: code_api.Coverage) -> str:
     return f" Calls of {', '.join(known.calls_unknown)} are not known." if known.calls_unknown else ""
 
 
-def _place(known: api.Coverage, place: api.CodePlace, more: str) -> dict[str, Any]:
+def _place(known: code_api.Coverage, place: code_api.CodePlace, more: str) -> dict[str, Any]:
     said = f"{place.kind} {place.qualified_name} at {place.path}:{place.line}{more} {place.signature}".strip()
     return _code(known, place.path, said, place.key) | {"line": place.line, "name": place.qualified_name}
 
 
-def _code(known: api.Coverage, path: str, text: str, key: str) -> dict[str, Any]:
+def _code(known: code_api.Coverage, path: str, text: str, key: str) -> dict[str, Any]:
     return {
         "key": f"code:{known.repository}:{key}",
-        "sourceUrn": f"{api.GIT_FILE}::{known.repository}@{known.branch}:{path}",
+        "sourceUrn": f"{code_api.GIT_FILE}::{known.repository}@{known.branch}:{path}",
         "title": path,
         "path": path,
         "text": text,

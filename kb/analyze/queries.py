@@ -11,9 +11,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from codegraph import api
+from codegraph.api import QueryState
 from crds import scope
-from kb import api, errors, mongo
-from kb.api import QueryState
+from kb import errors, mongo
 
 COLLECTION = "code_queries"
 LIFE = timedelta(days=1)

@@ -9,12 +9,9 @@ models. The imports below are what type checkers read, and the list of what is l
 
 from __future__ import annotations
 
-import ast
-import functools
-import importlib
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from contracts import lazy_names
 
 if TYPE_CHECKING:
     from contracts.api.git import Repository
@@ -22,61 +19,6 @@ if TYPE_CHECKING:
     from contracts.api.observations import OBSERVATION, Observation, Observed
     from kb.api.agent import AgentEvent, AgenticSearch, Citation, ConversationId, EventType
     from kb.api.aliases import Alias, Aliases, Candidate, Candidates, Merge, MergeReply
-    from kb.api.analyze import (
-        RESULT_CHARS,
-        CodeAnswer,
-        CodeQuery,
-        QueryClaim,
-        QueryClaims,
-        QueryFailure,
-        QueryMade,
-        QueryResult,
-        QueryState,
-        QueryWork,
-    )
-    from kb.api.code import (
-        ENDINGS,
-        GIT_BRANCH,
-        GIT_FILE,
-        MOST_SOURCES,
-        SOURCE_BYTES,
-        FileOutcome,
-        GitStructure,
-        GitStructureReply,
-        SkippedFile,
-        SourceFile,
-        is_code,
-        is_project_file,
-        is_source,
-    )
-    from kb.api.codeviews import (
-        Affected,
-        Callers,
-        CallsReply,
-        CodeCall,
-        CodeChange,
-        CodeHistory,
-        CodeMap,
-        CodeNeighbourhood,
-        CodePath,
-        CodePlace,
-        CodeQuestion,
-        CodeSymbol,
-        CodeWhere,
-        Coverage,
-        FileRename,
-        HistoryReply,
-        Impact,
-        ImpactReply,
-        MapReply,
-        Neighbour,
-        NeighbourCalls,
-        NeighbourhoodReply,
-        PathReply,
-        RankedFile,
-        RankedPlace,
-        WhereReply,
-    )
     from kb.api.commits import (
         GIT_COMMIT,
         MOST_COMMITS,
@@ -89,7 +31,6 @@ if TYPE_CHECKING:
         GitCommits,
         GitCommitsReply,
     )
-    from kb.api.cpg import MOST_CPG, Cpg, CpgExport, CpgMethod, CpgMissing, CpgReply, CpgType
     from kb.api.crawl import Crawl, CrawlReply, Page
     from kb.api.directive import DirectiveAction, QualifierDirective
     from kb.api.documents import Document, Documents, DocumentVersion, State
@@ -263,15 +204,10 @@ if TYPE_CHECKING:
         TaskCreationResult,
         TaskPriority,
     )
-    from text.source_text import decode as source_text
 
 
-@functools.cache
-def modules() -> Mapping[str, tuple[str, str]]:
-    """The names that callers may use, each with its module and its name there."""
-    blocks = (node for node in ast.parse(Path(__file__).read_text()).body if isinstance(node, ast.If))
-    imports = (node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom))
-    return {alias.asname or alias.name: (str(node.module), alias.name) for node in imports for alias in node.names}
+_names = lazy_names.Names(__name__, __file__)
+modules = _names.modules
 
 
 def __dir__() -> list[str]:
@@ -279,11 +215,4 @@ def __dir__() -> list[str]:
 
 
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        """Import what is used first (PEP 562)."""
-        if name.startswith("__") or name not in modules():
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        module, inner = modules()[name]
-        globals()[name] = found = getattr(importlib.import_module(module), inner)
-        return found
+    __getattr__ = _names.get

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from codegraph import api
 from crds import addresses, scope
-from kb import api
 from kb.client import transport
 
 _PATH = "/api/v1/analyze/code"

@@ -9,11 +9,12 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
+from codegraph import api
+from contracts.api import message, observations
 from crds import addresses, priority
-from kb import api
 from kb.client import transport
 
-_Reply = TypeVar("_Reply", bound=api.Reply)
+_Reply = TypeVar("_Reply", bound=message.Reply)
 BATCH_BYTES, BATCH_FILES = 4 << 20, 500
 """Contents of one request."""
 _JSON_BYTES = 7 << 20
@@ -35,7 +36,7 @@ class Code:
         request: api.GitStructure,
         *,
         urgency: priority.Priority = priority.Priority.P3,
-        on: api.Observation | None = None,
+        on: observations.Observation | None = None,
     ) -> api.GitStructureReply:
         """One request; the reply's `state` says what is to be sent next. Safe to repeat. `on`: see `Client.observe`."""
         return await self._way.call(
@@ -53,7 +54,7 @@ class Code:
         tree: api.GitStructure,
         read: Read,
         *,
-        on: api.Observation | None = None,
+        on: observations.Observation | None = None,
         shown: Callable[[api.GitStructureReply], None] | None = None,
     ) -> api.GitStructureReply:
         """Send a tree without contents, then what is missing of them, until the structure is known.

@@ -22,11 +22,12 @@ from dataclasses import dataclass, field
 from multiprocessing import connection
 from typing import TypeVar
 
+from codegraph import api
 from codegraph.extract import packed_facts
 from codegraph.parse.facts import Skipped
 from codegraph.resolve.project import Project
 from crds import errors as root
-from kb import api, errors
+from kb import errors
 from kb.code import cpg, documents
 
 _Result = TypeVar("_Result")

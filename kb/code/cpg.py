@@ -18,10 +18,10 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+from codegraph import api
 from codegraph.parse.facts import Symbol
 from codegraph.resolve.calls.edges import SURE, Edge
 from codegraph.resolve.project import Project, Target
-from kb import api
 
 RULE = "joern"
 """The rule of its calls, and the `source` of its edges."""

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from codegraph import api
 from contracts import repository_keys
 from crds import scope
-from kb import api, errors
+from kb import errors
 from kb.code import service
 from kb.extract import git_commit as reading
 from kb.graph import model, store

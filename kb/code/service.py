@@ -7,8 +7,9 @@ import json
 from collections.abc import Sequence
 
 import codegraph
+from codegraph import api
 from crds import scope
-from kb import api, errors
+from kb import errors
 from kb.code import analyst, book, worker
 
 _SHOWN = 20

@@ -11,6 +11,7 @@ import resource
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 
+from codegraph import api
 from codegraph.answer import repo_map
 from codegraph.answer.index import Index, UnknownError
 from codegraph.answer.where import Where
@@ -18,7 +19,7 @@ from codegraph.extract import packed_facts
 from codegraph.resolve import calls
 from codegraph.resolve.calls.edges import Edge
 from codegraph.resolve.project import Project, Target
-from kb import api
+from contracts.api import message
 from kb.code import analyst
 
 GROWTH = 12
@@ -99,7 +100,7 @@ def held() -> tuple[str, ...]:
     return tuple(_loaded)
 
 
-def _answer(loaded: _Loaded, kind: str, asked: api.CodeQuestion, known: api.Coverage) -> api.Reply:
+def _answer(loaded: _Loaded, kind: str, asked: api.CodeQuestion, known: api.Coverage) -> message.Reply:
     index = loaded.index
     if isinstance(asked, api.Callers):
         return _calls(index, asked, known, callers=kind == "callers")

@@ -19,13 +19,16 @@ import pydantic
 import structlog
 
 import codegraph
+from codegraph import api
 from codegraph.extract import budget, packed_facts, pool
 from codegraph.parse import grammars
 from codegraph.parse.facts import FOR_NOW, Reason, Skipped
 from codegraph.resolve import configuration
+from contracts.api import message
 from crds import errors as root
 from crds import priority, scope
-from kb import api, errors, identity, metrics, visibility
+from kb import api as kb_api
+from kb import errors, identity, metrics, visibility
 from kb.code import analyst, book, cpg, pass_figures
 from kb.ingest import commit as committing
 from kb.ingest import delete, document, document_locks, extractor
@@ -319,7 +322,7 @@ class Structures:
         self,
         sent: api.GitStructure,
         work: _Round,
-        rules: list[api.Rule],
+        rules: list[kb_api.Rule],
         turn: document_locks.Turn,
         urgency: priority.Priority,
         code_of: Code,
@@ -357,9 +360,9 @@ class Structures:
             raise operational[0]
         return [one for one in outcomes if one is not None]
 
-    async def _store(self, one: analyst.Written, rules: list[api.Rule], urgency: priority.Priority) -> None:
+    async def _store(self, one: analyst.Written, rules: list[kb_api.Rule], urgency: priority.Priority) -> None:
         try:
-            request = api.IngestRequest.model_validate_json(one.request)
+            request = kb_api.IngestRequest.model_validate_json(one.request)
         except pydantic.ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             said = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -484,5 +487,5 @@ def _skipped(one: Skipped) -> api.SkippedFile:
 
 def _failed(path: str, error: root.JervisError, code_of: Code) -> api.FileOutcome:
     field, remedy = getattr(error, "field", None), getattr(error, "remedy", None)
-    problem = api.Problem(code=code_of(error), message=error.message, field=field, remedy=remedy)
+    problem = message.Problem(code=code_of(error), message=error.message, field=field, remedy=remedy)
     return api.FileOutcome(path=path, problem=problem, retryable=isinstance(error, root.Operational))

@@ -2,7 +2,7 @@
 
     WORK/source                    the working tree, a shallow clone
     WORK/source.json               {repository, branch, commit, default}
-    WORK/.jervis/cpg-export.json   of Joern: `kb.api.CpgExport`
+    WORK/.jervis/cpg-export.json   of Joern: `codegraph.api.CpgExport`
     WORK/.jervis/query.json        of Joern for a query: {state, result, reason, message, languages}
     WORK/.jervis/failure.json      of Joern: {reason, message}
 
@@ -19,8 +19,8 @@ from typing import Annotated, Any, TypeVar
 import pydantic
 from pydantic import BaseModel, Field, StringConstraints
 
+from codegraph import api
 from crds import errors
-from kb import api
 from orchestrator_job import termination
 
 EXPORT_BYTES, ANSWER_BYTES = 15 << 20, 8 << 20

@@ -11,8 +11,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from codegraph import api
 from crds import errors, scope
-from kb import api
 from kb import client as kb_client
 from orchestrator_job.analyze import layout
 from orchestrator_job.analyze.layout import Failure, Work

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
+from codegraph import api as code_api
 from crds import connection, errors, given_graph, pendingtask
 from crds.access import Access
 from kb import api
@@ -110,7 +111,7 @@ class Tree:
     """The source files of a branch at a commit, without their contents, which `read` gives by path; or that the branch
     is gone."""
 
-    request: api.GitStructure
+    request: code_api.GitStructure
     read: Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
 
 

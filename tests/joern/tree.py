@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kb import api
+from codegraph import api
 
 FILES = {
     "main.kt": """\

@@ -33,6 +33,7 @@ from typing import Any
 
 from aiohttp import web
 
+from codegraph import api as code_api
 from kb import api
 from kb.extract import links_in_text
 from kb.links import reading
@@ -94,7 +95,7 @@ class Knowledge(httpserver.Server):
 
     def structure(self, body: bytes) -> tuple[int, dict[str, Any]]:
         """Take the source files of a branch; their contents are asked for once."""
-        asked = api.GitStructure.model_validate_json(body)
+        asked = code_api.GitStructure.model_validate_json(body)
         self.code |= {one.path: one.content for one in asked.files if one.content is not None}
         missing = [one.path for one in asked.files if one.path not in self.code]
         return 200, {"state": "Wanted" if missing else "Done", "commit": asked.commit, "missing": missing}

@@ -21,8 +21,9 @@ from typing import Any
 import prometheus_client
 import pytest
 
+from codegraph import api
 from crds import labels, scope
-from kb import api, client, metrics, mongo
+from kb import client, metrics, mongo
 from kb.analyze import queries
 from kb.service.http import analyze
 from tests import ports, waiting

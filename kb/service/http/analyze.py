@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from codegraph import api
 from contracts import http_routes
 from crds import scope
-from kb import api, errors
+from kb import errors
 from kb.analyze import queries
 from kb.service.http import access, answering, body, openapi
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from aiohttp import web
 
+from codegraph import api
 from contracts import http_routes
-from kb import api
+from contracts.api import message
 from kb.code import history, service
 from kb.service.http import answering, body, openapi
 
@@ -68,7 +69,9 @@ class Code:
         return web.Response(text=await self._asks.ask(kind, asked), content_type="application/json")
 
 
-def _route(kind: str, summary: str, asked: type[api.CodeQuestion], reply: type[api.Reply]) -> http_routes.Route[Any]:
+def _route(
+    kind: str, summary: str, asked: type[api.CodeQuestion], reply: type[message.Reply]
+) -> http_routes.Route[Any]:
     """A question that is sent as a body; a run asks it, and principals see what they may."""
     callers = frozenset({http_routes.Caller.RUN})
     path = f"/api/v1/code/{kind}"

@@ -8,12 +8,14 @@ from typing import Any, Literal
 import pydantic
 from pydantic import Field
 
-from kb import api, prompt_escape
+from codegraph import api
+from contracts.api import message
+from kb import prompt_escape
 from kb.service.http import code
 from kb.service.http.tool import Answer, Call, Tool
 
 
-class _Code(api.Request):
+class _Code(message.Request):
     repository: str = Field(default="", max_length=511, description="org/name, where the scope has several.")
     branch: str | None = Field(default=None, max_length=255, description="Branch; without it the default one.")
 

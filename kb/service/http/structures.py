@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from codegraph import api
 from contracts import http_routes
-from kb import api, errors, identity
+from kb import errors, identity
 from kb.ingest import lanes, observers, structures
 from kb.service.http import access, answering, body, observing, openapi, problems
 

@@ -2,7 +2,7 @@
 """/opt/joern/analyze: the code property graph of a source tree, or the answer to a query about it.
 
     WORK/source                   the tree
-    WORK/.jervis/cpg-export.json  what `kb.api.CpgExport` describes
+    WORK/.jervis/cpg-export.json  what `codegraph.api.CpgExport` describes
     WORK/.jervis/query.json       instead, with JERVIS_ANALYZE_QUERY_FILE: {state, result, reason, message, languages}
     WORK/.jervis/failure.json     {reason, message} where there is neither; one that is there already is left alone
 

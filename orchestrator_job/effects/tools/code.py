@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Protocol
 
 from pydantic import Field, StringConstraints
 
+from codegraph import api
 from crds import urns
-from kb import api
 from kb import client as kb_client
 from orchestrator_job import outcome
 from orchestrator_job.effects.tools import bounds, port

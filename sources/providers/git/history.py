@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Literal
 
+from codegraph import api as code_api
 from kb import api
 from sources.providers.git import command
 
@@ -113,7 +114,7 @@ class Reader:
         left = CONTENTS_BYTES
         for file in one.files if len(one.parents) < 2 else ():
             wanted = [blob for blob in (file.old_blob, file.blob) if blob is not None and blob not in found]
-            if file.blob == file.old_blob or not api.is_code(file.path):
+            if file.blob == file.old_blob or not code_api.is_code(file.path):
                 continue
             for blob in wanted:
                 raw = self._blob(blob, min(left, CONTENT_BYTES))

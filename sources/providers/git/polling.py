@@ -23,6 +23,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
+from codegraph import api as code_api
 from crds import connection, pendingtask
 from crds.connection import WorkspaceState
 from kb import api
@@ -214,7 +215,7 @@ class Repository:
             wanted = [by_path[path] for path in paths if path in by_path]
             return await asyncio.to_thread(tree.contents, self._clone.path, wanted)
 
-        request = api.GitStructure(
+        request = code_api.GitStructure(
             scope=self._owner, repository=default, branch=name, commit=sha, files=files, skipped=skipped,
             **await self._host(),
         )  # fmt: skip
@@ -277,7 +278,7 @@ class Repository:
         del places[name]
         commits = self._leaving(self._repository, name, left)
         # The structure of a branch is one, whichever Connection sent it: the last one that reads it takes it along.
-        gone = api.GitStructure(
+        gone = code_api.GitStructure(
             scope=self._owner, repository=self._repository, branch=name, removed=True, **await self._host()
         )
         trees = () if await self._elsewhere(name, _host(self._url)) else (port.Tree(gone, _nothing),)

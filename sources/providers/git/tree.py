@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kb import api
+from codegraph import api
 from sources.providers.git import command, history
+from text import source_text
 
 _MODES = ("100644", "100755")
 _PATH_CHARS = 700
@@ -75,7 +76,7 @@ def contents(clone: Path, files_: Sequence[api.SourceFile]) -> Mapping[str, str]
             continue
         size = int(head[2])
         if head[1] == b"blob":
-            found[one.path] = api.source_text(raw[at : at + size])
+            found[one.path] = source_text.decode(raw[at : at + size])
         at += size + 1
     return found
 

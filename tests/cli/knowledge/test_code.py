@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from codegraph import api
 from codegraph.extract import budget
-from kb import api, client, metrics, mongo
+from kb import client, metrics, mongo
 from kb.analyze import queries
 from kb.code import analyst, book, history, service
 from kb.ingest import lanes

@@ -15,13 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from codegraph import api
 from codegraph.extract import packed_facts
 from codegraph.parse import extraction
 from codegraph.parse.facts import FileFacts, Symbol
 from codegraph.resolve import calls, configuration
 from codegraph.resolve.calls.edges import Calls, Edge
 from crds import scope
-from kb import api, errors
+from kb import errors
 from kb.code import analyst
 from kb.code import worker as questions
 from tests import waiting

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import pytest
 
+from codegraph import api
 from codegraph.answer.index import Index
 from codegraph.extract import packed_facts
 from codegraph.resolve.calls.edges import SURE
 from codegraph.resolve.project import Project, Target
-from kb import api
 from kb.code import cpg
 from tests.codegraph import projects
 from tests.joern import tree

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from codegraph import api as code_api
 from kb import api
 from kb.code import analyst
 from tests.codegraph import projects
@@ -20,7 +21,7 @@ def documents(sources: Mapping[str, str]) -> analyst.Analysis:
         "files": [{"path": path, "blob": "b" * 40, "size": len(text)} for path, text in sources.items()],
     }
     return analyst.analyse(
-        api.GitStructure.model_validate(sent).model_dump_json(by_alias=True), tuple(projects.packed(sources))
+        code_api.GitStructure.model_validate(sent).model_dump_json(by_alias=True), tuple(projects.packed(sources))
     )
 
 

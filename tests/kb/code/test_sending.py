@@ -8,7 +8,8 @@ from typing import Any
 
 import httpx
 
-from kb import api, client
+from codegraph import api
+from kb import client
 
 FILES = {f"{number}.ts": "\0" * 1_000_000 for number in range(6)}
 MOST = 16 << 20

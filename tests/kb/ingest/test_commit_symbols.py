@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import codegraph
+from codegraph import api as code_api
 from contracts import repository_keys
 from kb import api, client, metrics
 from kb.extract import git_commit as reading
@@ -59,11 +60,11 @@ def sent(*steps: tuple[api.Commit, set[str]], contents: bool = True, **more: Any
     return test_commits.sent(*(one for one, _ in steps), contents=texts, **more)
 
 
-async def history(served: client.Client, symbol: str, **more: Any) -> api.HistoryReply:
-    return await served.code.history(api.CodeHistory(scope=scopes.SHOP, symbol=symbol, **more))
+async def history(served: client.Client, symbol: str, **more: Any) -> code_api.HistoryReply:
+    return await served.code.history(code_api.CodeHistory(scope=scopes.SHOP, symbol=symbol, **more))
 
 
-def shown(reply: api.HistoryReply) -> list[tuple[int, str, str]]:
+def shown(reply: code_api.HistoryReply) -> list[tuple[int, str, str]]:
     return [(int(one.hash, 16), one.change, one.path) for one in reply.commits]
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from codegraph import api
 from codegraph.extract import budget
 from crds.priority import Priority
-from kb import api, client, mongo
+from kb import client, mongo
 from kb.code import analyst, book, cpg
 from kb.service.http import problems
 from router import client as router_client

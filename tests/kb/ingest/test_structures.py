@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import codegraph
-from kb import api, client, mongo
+from codegraph import api
+from kb import client, mongo
 from kb.code import book
 from kb.erasure import holdings
 from tests.fakes.ollama import process

@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from codegraph import api
 from codegraph.extract import budget
 from crds import priority, scope
-from kb import api, client, metrics, mongo
+from kb import client, metrics, mongo
 from kb.code import analyst, book, service
 from kb.ingest import structures
 from kb.service.http import problems

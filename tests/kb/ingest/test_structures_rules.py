@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from kb import api, client
+from codegraph import api
+from kb import client
 from tests.kb import scopes, world
 from tests.kb.ingest import trees
 from tests.kb.rules import test_enforce

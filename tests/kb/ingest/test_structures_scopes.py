@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from codegraph import api
 from crds import access, scope
-from kb import api, client, errors, mongo
+from kb import client, errors, mongo
 from kb.code import analyst, book, service
 from tests.kb import clock as clocks
 from tests.kb import scopes

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from codegraph import api
 from codegraph.extract import budget
-from kb import api, client, metrics, mongo
+from kb import client, metrics, mongo
 from kb.code import analyst, book, history, service
 from kb.ingest import lanes
 from kb.service.http import code as code_http

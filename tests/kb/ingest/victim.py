@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 import httpx
 import prometheus_client
 
+from codegraph import api as code_api
 from codegraph.extract import budget
 from crds import errors
 from crds.priority import Priority
@@ -110,7 +111,7 @@ async def enrich(kb: world.ObservedState, known: branches.Book, text: str) -> No
     """Put what Joern says beside the structure of a branch that `known` has, in one request."""
     analysts = analyst.Analyst()
     works = kb.pipeline.structures(known, analysts, budget.Budget())
-    await works.enrich(api.Cpg.model_validate_json(text), Priority.P3, problems.code)
+    await works.enrich(code_api.Cpg.model_validate_json(text), Priority.P3, problems.code)
     analysts.close()
 
 

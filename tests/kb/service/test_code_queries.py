@@ -11,11 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
+from codegraph import api as code_api
+from codegraph.api import QueryState
 from contracts.tokens import runtoken
 from crds import scope
 from kb import api, client, errors, metrics, mongo
 from kb.analyze import queries
-from kb.api import QueryState
 from kb.service.http import analyze, app, content, health
 from tests import httpserver
 from tests.kb import clock as clocks
@@ -57,8 +58,8 @@ async def http(
         yield raw
 
 
-def asked(where: scope.Scope = SHOP, query: str = "cpg.method.name.l") -> api.CodeQuery:
-    return api.CodeQuery(scope=where, namespace="team-a", connection="code", query=query)
+def asked(where: scope.Scope = SHOP, query: str = "cpg.method.name.l") -> code_api.CodeQuery:
+    return code_api.CodeQuery(scope=where, namespace="team-a", connection="code", query=query)
 
 
 def token(clock: clocks.Clock, id_: str, where: scope.Scope = SHOP) -> str:
@@ -77,10 +78,10 @@ async def test_a_query_is_claimed_once_and_has_one_result(http: httpx.AsyncClien
     await kb.analyze.made(first.id, "uid-1")
     assert [(one.id, one.job_uid) for one in await kb.analyze.claim(1)] == [(first.id, "uid-1")]
     own = client.Client(str(http.base_url), http, token(clock, first.id))
-    ended = await own.analyze.end(first.id, api.QueryResult(commit="abc", result="List(f)"))
+    ended = await own.analyze.end(first.id, code_api.QueryResult(commit="abc", result="List(f)"))
     assert (ended.state, ended.result, ended.commit) == (QueryState.SUCCEEDED, "List(f)", "abc")
-    late = api.QueryFailure(reason="JobLost", message="late")
-    assert (await kb.analyze.end(first.id, api.QueryResult(failure=late))).state is QueryState.SUCCEEDED
+    late = code_api.QueryFailure(reason="JobLost", message="late")
+    assert (await kb.analyze.end(first.id, code_api.QueryResult(failure=late))).state is QueryState.SUCCEEDED
     assert (await kb.analyze.show(SHOP, first.id)).result == "List(f)"
     assert await kb.analyze.claim(5) == []
     assert (await rejected(kb.analyze.show(OTHER, first.id))).code == "not_found"
@@ -96,7 +97,7 @@ async def test_the_token_of_a_job_opens_its_own_result_and_nothing_else(
     mine, foreign = await kb.analyze.ask(asked()), await kb.analyze.ask(asked())
     await kb.analyze.claim(2)
     own = client.Client(str(http.base_url), http, token(clock, mine.id))
-    result = api.QueryResult(result="x")
+    result = code_api.QueryResult(result="x")
     for call in (
         lambda: own.analyze.end(foreign.id, result),
         lambda: own.analyze.show(SHOP, mine.id),
@@ -133,7 +134,7 @@ async def test_clients_take_turns_where_one_query_runs_at_a_time(rows: queries.Q
     for _ in range(5):
         [one] = await rows.claim(1)
         begun.append(one.id)
-        await rows.end(one.id, api.QueryResult(result="x"))
+        await rows.end(one.id, code_api.QueryResult(result="x"))
         clock.advance(seconds=1)
     assert begun == ["query0", "query3", "query1", "query4", "query2"]
 
@@ -146,7 +147,7 @@ async def test_one_that_has_waited_for_long_lasts_as_long_as_its_job(
     [work] = await rows.claim(1)
     clock.advance(hours=23, minutes=59)
     assert [one.id for one in await rows.claim(0)] == [work.id]
-    ended = await rows.end(work.id, api.QueryResult(result="x"))
+    ended = await rows.end(work.id, code_api.QueryResult(result="x"))
     clock.advance(hours=23, minutes=59)
     assert (await rows.find(asks.id))[1].result == "x"
     clock.advance(minutes=2)

@@ -16,8 +16,9 @@ import pydantic
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 
+from codegraph import api
 from contracts import http_routes
-from kb import api, errors, identity, metrics
+from kb import errors, identity, metrics
 from kb.service.access import audit, rates
 from kb.service.http import access, code, codetools
 from kb.service.http import mcp as endpoint

@@ -9,8 +9,9 @@ from urllib.parse import urlencode
 
 import pytest
 
+from codegraph import api
 from contracts import repository_keys
-from kb import api, client, metrics
+from kb import client, metrics
 from tests import browser
 from tests.kb import scopes, world
 from tests.kb.ingest import trees

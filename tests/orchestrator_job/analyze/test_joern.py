@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kb import api
+from codegraph import api
 from orchestrator_job.analyze.joern import analyze
 
 PART = {

@@ -12,8 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
+from codegraph import api
 from crds import scope
-from kb import api, client, metrics, mongo
+from kb import client, metrics, mongo
 from kb.analyze import queries
 from kb.service.http import analyze
 from orchestrator_job.analyze import clone, layout, report

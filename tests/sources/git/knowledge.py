@@ -7,6 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
+from codegraph import api as code_api
 from crds.access import Access
 from kb import api
 from tests.sources.model import World
@@ -79,7 +80,7 @@ class Commits(World):
         """Asks for every content that it has not got, as the knowledge base does."""
         if refusal := self.outrun(request.headers.get(api.OBSERVATION)):
             return refusal
-        asked = api.GitStructure.model_validate_json(await request.read())
+        asked = code_api.GitStructure.model_validate_json(await request.read())
         key = f"{asked.scope.project_id}/{asked.branch}"
         if asked.removed:
             self.trees.pop(key, None)

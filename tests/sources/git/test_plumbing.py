@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from codegraph import api
 from codegraph.parse import extraction, grammars
 from codegraph.resolve import calls
-from kb import api
 from sources.core import assignments, state
 from sources.providers.git import polling as git
 from sources.providers.git import tree
