@@ -10,10 +10,12 @@ from collections.abc import Sequence
 
 import httpx
 
+from clients import kb_transport
+from clients.kb_transport import Rejected, Unavailable, token_file
+from codegraph import client as code_client
 from crds import priority, scope
 from kb import api, routes
-from kb.client import agent, analyze, code, exploring, pages, resources, transport
-from kb.client.transport import Rejected, Unavailable, token_file
+from kb.client import agent, exploring, pages, resources
 
 __all__ = ["Client", "Rejected", "Unavailable", "token_file"]
 
@@ -24,7 +26,7 @@ class Client:
 
     `token` is the bearer token of a knowledge base that asks for one, or gives it before each call (`token_file`).
     Calls that may be repeated without harm are made up to `attempts` times while they are Unavailable, as Retry-After
-    says (`kb.client.transport.Transport`); a caller that has a patience of its own gives 1. Its questions
+    says (`clients.kb_transport.Transport`); a caller that has a patience of its own gives 1. Its questions
     are asked on behalf of `principals`.
     """
 
@@ -32,13 +34,13 @@ class Client:
         self,
         base_url: str,
         http: httpx.AsyncClient,
-        token: str | transport.Token = "",
+        token: str | kb_transport.Token = "",
         *,
         patient: bool = False,
         attempts: int = 3,
         principals: Sequence[str] = (),
     ) -> None:
-        self._transport = transport.Transport(
+        self._transport = kb_transport.Transport(
             base_url, http, token, patient=patient, attempts=attempts, principals=principals
         )
         self.rules = resources.Rules(self._transport)
@@ -53,13 +55,13 @@ class Client:
         self.reindexing = resources.Reindexing(self._transport)
         self.learning = resources.Learning(self._transport)
         self.looking = exploring.Exploring(self._transport)
-        self.code = code.Code(self._transport)
+        self.code = code_client.CodeGraph(self._transport)
         self.agent = agent.Agent(self._transport)
         self.pages = pages.Pages(self._transport)
-        self.analyze = analyze.Analyze(self._transport)
+        self.analyze = code_client.JoernQueries(self._transport)
 
     @property
-    def transport(self) -> transport.Transport:
+    def transport(self) -> kb_transport.Transport:
         """Calls any route by its row in `kb.routes`."""
         return self._transport
 
@@ -108,7 +110,7 @@ class Client:
             content=body,
             repeatable=True,
         )
-        return transport.parse(response, api.ContentRef)
+        return kb_transport.parse(response, api.ContentRef)
 
     async def fetch(self, viewer: scope.Scope, key: str) -> bytes:
         """The stored content under `key`, if `viewer` may see it; `Rejected` with code `not_found` otherwise."""
@@ -119,7 +121,7 @@ class Client:
         """Delete a document and everything that only it says; `Rejected` with code `not_found` if it is not there, and
         with `conflict` if `on` is older than what is known (`observe`)."""
         params = {**owner.model_dump(by_alias=True), "sourceUrn": source_urn}
-        await self._transport.raw(routes.DOCUMENTS_FORGET, params=params, headers=transport.based(on))
+        await self._transport.raw(routes.DOCUMENTS_FORGET, params=params, headers=kb_transport.based(on))
 
     async def ready(self) -> None:
         """Return when the service says it can serve; raise `Unavailable` naming what is down."""

@@ -11,15 +11,15 @@ from contextlib import asynccontextmanager
 
 import pydantic
 
+from clients import kb_transport
 from crds import priority, scope
 from kb import api, routes
-from kb.client import transport
 
 
 class Agent:
     """Answers in words, event by event."""
 
-    def __init__(self, way: transport.Transport) -> None:
+    def __init__(self, way: kb_transport.Transport) -> None:
         self._way = way
 
     @asynccontextmanager
@@ -52,7 +52,7 @@ async def _events(lines: AsyncIterator[str]) -> AsyncIterator[api.AgentEvent]:
         try:
             yield api.AgentEvent.model_validate_json(line)
         except pydantic.ValidationError as error:
-            raise transport.Rejected(
+            raise kb_transport.Rejected(
                 f"the knowledge base sent a line that is no event: {error}",
                 remedy="Check that the URL is that of a knowledge base of this version.",
             ) from error

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from clients import kb_transport
 from crds import priority, scope
 from kb import api, routes
-from kb.client import transport
 
 
 class Exploring:
     """The read endpoints beside `/retrieve`."""
 
-    def __init__(self, way: transport.Transport) -> None:
+    def __init__(self, way: kb_transport.Transport) -> None:
         self._way = way
 
     async def search(

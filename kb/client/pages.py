@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from clients import kb_transport
 from crds import priority, scope
 from kb import api, routes
-from kb.client import transport
 
 _SIDES = ("left", "top", "right", "bottom")
 
@@ -12,7 +12,7 @@ _SIDES = ("left", "top", "right", "bottom")
 class Pages:
     """Which documents get pages, and the search for them."""
 
-    def __init__(self, way: transport.Transport) -> None:
+    def __init__(self, way: kb_transport.Transport) -> None:
         self._way = way
 
     async def search(

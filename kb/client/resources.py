@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from clients import kb_transport
 from contracts import http_routes
 from crds import priority, scope
 from kb import api, routes
-from kb.client import transport
 
 
 def _query(where: scope.Scope, **more: Any) -> dict[str, str]:
@@ -23,7 +23,7 @@ def _query(where: scope.Scope, **more: Any) -> dict[str, str]:
 class Rules:
     """Hard rules: an agent loads them before it acts."""
 
-    def __init__(self, way: transport.Transport) -> None:
+    def __init__(self, way: kb_transport.Transport) -> None:
         self._way = way
 
     async def in_force(self, viewer: scope.Scope, kind: api.RuleType | None = None) -> list[api.Rule]:
@@ -48,7 +48,7 @@ class Rules:
 class EntityTypes:
     """What a scope's documents are looked through for beside what every extraction knows."""
 
-    def __init__(self, way: transport.Transport) -> None:
+    def __init__(self, way: kb_transport.Transport) -> None:
         self._way = way
 
     async def listed(self, viewer: scope.Scope) -> list[api.EntityType]:
@@ -63,7 +63,7 @@ class EntityTypes:
 class Links:
     """Which links a scope opens, and the reading of one."""
 
-    def __init__(self, way: transport.Transport) -> None:
+    def __init__(self, way: kb_transport.Transport) -> None:
         self._way = way
 
     async def read(
@@ -89,7 +89,7 @@ class Links:
 class Memory:
     """Of a task, of the last days, of procedures, and of the user."""
 
-    def __init__(self, way: transport.Transport) -> None:
+    def __init__(self, way: kb_transport.Transport) -> None:
         self._way = way
 
     async def session(self, viewer: scope.Scope, *, limit: int | None = None) -> list[api.SessionEntry]:
@@ -131,7 +131,7 @@ class Memory:
 class Aliases:
     """Which names mean which nodes."""
 
-    def __init__(self, way: transport.Transport) -> None:
+    def __init__(self, way: kb_transport.Transport) -> None:
         self._way = way
 
     async def listed(self, viewer: scope.Scope, *, key: str | None = None) -> list[api.Alias]:
@@ -157,7 +157,7 @@ class Aliases:
 class Queue:
     """The extraction queue."""
 
-    def __init__(self, way: transport.Transport) -> None:
+    def __init__(self, way: kb_transport.Transport) -> None:
         self._way = way
 
     async def listed(self, viewer: scope.Scope, *, limit: int | None = None) -> api.Queue:
@@ -178,7 +178,7 @@ class Queue:
 class Documents:
     """What is known, and how far each document has come."""
 
-    def __init__(self, way: transport.Transport) -> None:
+    def __init__(self, way: kb_transport.Transport) -> None:
         self._way = way
 
     async def listed(
@@ -198,7 +198,7 @@ class Documents:
 class Erasing:
     """Forgetting a whole scope."""
 
-    def __init__(self, way: transport.Transport) -> None:
+    def __init__(self, way: kb_transport.Transport) -> None:
         self._way = way
 
     async def ask(self, where: scope.Scope, by: str) -> api.Erasure:
@@ -223,7 +223,7 @@ class Erasing:
 class Reindexing:
     """How far a new embedding model has come."""
 
-    def __init__(self, way: transport.Transport) -> None:
+    def __init__(self, way: kb_transport.Transport) -> None:
         self._way = way
 
     async def status(self) -> api.Reindex | None:
@@ -240,7 +240,7 @@ class Reindexing:
 class Projects:
     """Which group a project is in."""
 
-    def __init__(self, way: transport.Transport) -> None:
+    def __init__(self, way: kb_transport.Transport) -> None:
         self._way = way
 
     async def regroup(self, project: scope.Scope) -> api.Regrouped:
@@ -252,7 +252,7 @@ class Projects:
 class Learning:
     """Documents, files, pages and lessons that are made findable now and extracted later."""
 
-    def __init__(self, way: transport.Transport) -> None:
+    def __init__(self, way: kb_transport.Transport) -> None:
         self._way = way
 
     async def index(
@@ -321,4 +321,4 @@ class Learning:
         answer = await self._way.raw(
             route, params=query, headers=headers, content=body, urgency=urgency, repeatable=True
         )
-        return transport.parse(answer, route.reply_model)
+        return kb_transport.parse(answer, route.reply_model)

@@ -14,6 +14,7 @@ import yaml
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 import kb.service.http
+from codegraph import routes as code_routes
 from contracts import http_routes, openapi
 from controllers.archive import openapi as history
 from crds import __main__ as command
@@ -146,6 +147,7 @@ def of_knowledge() -> dict[str, Any]:
     """Of every route there is; a process serves those of its mode."""
     modules = [
         routes,
+        code_routes,
         *(
             importlib.import_module(f"kb.service.http.{found.name}")
             for found in pkgutil.iter_modules(kb.service.http.__path__)

@@ -10,8 +10,8 @@ from typing import Any, cast
 import httpx
 import pytest
 
+from clients import kb_transport
 from crds.priority import Priority
-from kb.client import transport
 from router import client
 from router.proxy import reading
 from router.proxy.message import Request as Message
@@ -50,7 +50,7 @@ async def test_of_the_routers_door(http: httpx.AsyncClient) -> None:
 
 async def test_of_the_knowledge_bases_door(http: httpx.AsyncClient) -> None:
     async with wire.backend(wire.answering()) as server:
-        door = transport.Transport(server.url, http)
+        door = kb_transport.Transport(server.url, http)
         for _ in range(_CALLS):
             await door.send("POST", "/api/v1/ingest", content=b"a long text")
     assert not _left()

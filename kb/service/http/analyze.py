@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from codegraph import api
-from contracts import http_routes
+from codegraph import api, routes
 from crds import scope
 from kb import errors
 from kb.analyze import queries
@@ -21,11 +20,11 @@ class Analyze:
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
         return [
-            (ASK, self.ask),
-            (SHOW, self.show),
-            (CLAIM, self.claim),
-            (MADE, self.made),
-            (END, self.end),
+            (routes.QUERY_ASK, self.ask),
+            (routes.QUERY_SHOW, self.show),
+            (routes.QUERY_CLAIM, self.claim),
+            (routes.QUERY_MADE, self.made),
+            (routes.QUERY_END, self.end),
         ]
 
     async def ask(self, request: web.Request) -> web.Response:
@@ -75,42 +74,3 @@ class Analyze:
         owner, _ = await self._rows.find(id_)
         access.check(request, owner)
         return answering.json(await self._rows.end(id_, found))
-
-
-ASK = http_routes.Route(
-    "POST",
-    "/api/v1/analyze/code",
-    "Run a query of Joern about a branch; off unless the installation allows it",
-    status=202,
-    body=api.CodeQuery,
-    reply=api.CodeAnswer,
-)
-SHOW = http_routes.Route(
-    "GET",
-    "/api/v1/analyze/code/{id}",
-    "What became of a query",
-    reply=api.CodeAnswer,
-    query=http_routes.SCOPE,
-)
-CLAIM = http_routes.Route(
-    "POST",
-    "/api/v1/analyze/code/claims",
-    "For the operator: all queries that run, after waiting ones were let go up to a number",
-    body=api.QueryClaim,
-    reply=api.QueryClaims,
-)
-MADE = http_routes.Route(
-    "POST",
-    "/api/v1/analyze/code/{id}/job",
-    "For the operator: the Job of a query exists",
-    body=api.QueryMade,
-    reply=api.CodeAnswer,
-)
-END = http_routes.Route(
-    "POST",
-    "/api/v1/analyze/code/{id}/result",
-    "For the Job of a query: its result, or why there is none",
-    body=api.QueryResult,
-    reply=api.CodeAnswer,
-    callers=frozenset({http_routes.Caller.ANALYSIS}),
-)

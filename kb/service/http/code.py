@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from aiohttp import web
 
-from codegraph import api
-from contracts import http_routes
-from contracts.api import message
+from codegraph import api, routes
 from kb.code import history, service
 from kb.service.http import answering, body, openapi
 
@@ -22,14 +18,14 @@ class Code:
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
         return [
-            (CALLERS, self.callers),
-            (CALLEES, self.callees),
-            (IMPACT, self.impact),
-            (PATH, self.path),
-            (WHERE, self.where),
-            (MAP, self.map),
-            (HISTORY, self.history),
-            (NEIGHBOURHOOD, self.neighbourhood),
+            (routes.CALLERS, self.callers),
+            (routes.CALLEES, self.callees),
+            (routes.IMPACT, self.impact),
+            (routes.PATH, self.path),
+            (routes.WHERE, self.where),
+            (routes.MAP, self.map),
+            (routes.HISTORY, self.history),
+            (routes.NEIGHBOURHOOD, self.neighbourhood),
         ]
 
     async def callers(self, request: web.Request) -> web.Response:
@@ -67,31 +63,3 @@ class Code:
     async def _answer(self, request: web.Request, kind: str, model: type[api.CodeQuestion]) -> web.Response:
         asked = await body.read(request, model)
         return web.Response(text=await self._asks.ask(kind, asked), content_type="application/json")
-
-
-def _route(
-    kind: str, summary: str, asked: type[api.CodeQuestion], reply: type[message.Reply]
-) -> http_routes.Route[Any]:
-    """A question that is sent as a body; a run asks it, and principals see what they may."""
-    callers = frozenset({http_routes.Caller.RUN})
-    path = f"/api/v1/code/{kind}"
-    return http_routes.Route(
-        "POST", path, summary, body=asked, reply=reply, asks=True, principals=True, callers=callers
-    )
-
-
-CALLERS = _route("callers", "Who calls a function, method or class", api.Callers, api.CallsReply)
-CALLEES = _route("callees", "What a function or method calls", api.Callers, api.CallsReply)
-IMPACT = _route(
-    "impact", "What may break when a declaration changes, and the tests to run", api.Impact, api.ImpactReply
-)
-PATH = _route("path", "The shortest way by calls from one declaration to another", api.CodePath, api.PathReply)
-WHERE = _route("where", "Files and functions that the text of an issue is about", api.CodeWhere, api.WhereReply)
-MAP = _route("map", "An outline of a repository within a number of tokens", api.CodeMap, api.MapReply)
-HISTORY = _route("history", "Which commits changed a declaration or a file", api.CodeHistory, api.HistoryReply)
-NEIGHBOURHOOD = _route(
-    "neighbourhood",
-    "The callers and callees of a declaration, one or two steps away",
-    api.CodeNeighbourhood,
-    api.NeighbourhoodReply,
-)

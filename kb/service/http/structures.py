@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from codegraph import api
-from contracts import http_routes
+from codegraph import api, routes
 from kb import errors, identity
 from kb.ingest import lanes, observers, structures
 from kb.service.http import access, answering, body, observing, openapi, problems
@@ -23,7 +22,7 @@ class Structures:
 
     def routes(self) -> list[openapi.Served]:
         """The routes with their handlers."""
-        return [(GIT_STRUCTURE, self.take), (CPG, self.enrich)]
+        return [(routes.GIT_STRUCTURE, self.take), (routes.CPG, self.enrich)]
 
     async def take(self, request: web.Request) -> web.Response:
         """POST /api/v1/ingest/git-structure"""
@@ -72,22 +71,3 @@ def _within(request: web.Request, sent: api.GitStructure | api.Cpg) -> None:
 
 
 _OF_THE_CONNECTION = ("removed", "moved", "host", "access")
-
-
-GIT_STRUCTURE = http_routes.Route(
-    "POST",
-    "/api/v1/ingest/git-structure",
-    "Make the source files of a branch known without a model: send the tree, then the contents that are missing",
-    body=api.GitStructure,
-    reply=api.GitStructureReply,
-    callers=frozenset({http_routes.Caller.ANALYSIS}),
-    observed=True,
-)
-CPG = http_routes.Route(
-    "POST",
-    "/api/v1/ingest/cpg",
-    "Put what Joern says beside the structure of a branch at the same commit",
-    body=api.Cpg,
-    reply=api.CpgReply,
-    callers=frozenset({http_routes.Caller.ANALYSIS}),
-)

@@ -16,11 +16,11 @@ import pydantic
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 
-from codegraph import api
+from codegraph import api, routes
 from contracts import http_routes
 from kb import errors, identity, metrics
 from kb.service.access import audit, rates
-from kb.service.http import access, code, codetools
+from kb.service.http import access, codetools
 from kb.service.http import mcp as endpoint
 from tests.conftest import ROOT
 from tests.kb import clock as clocks
@@ -300,7 +300,7 @@ async def test_code_where_gives_places_for_the_text_of_an_issue() -> None:
 
     tool = next(one for one in codetools.ALL if one.name == "code_where")
     answer = await tool.work(tool.parse({"text": "The total is wrong", "limit": 5}), call)
-    assert called == [(code.WHERE, {"repository": "", "text": "The total is wrong", "limit": 5})]
+    assert called == [(routes.WHERE, {"repository": "", "text": "The total is wrong", "limit": 5})]
     assert "- shop/price.py (1.25)" in answer.text
     assert "- function shop.price.total (shop/price.py:7, 1.50)" in answer.text
     assert "acme/shop main at commit abc, 3 files; a newer commit is being read" in answer.text
@@ -330,7 +330,7 @@ async def test_code_history_gives_commits_renames_and_what_is_not_known() -> Non
     )  # fmt: skip
 
     async def call(route: http_routes.Route[Any], reply: type[pydantic.BaseModel], **_: Any) -> Any:
-        assert (route, reply) == (code.HISTORY, api.HistoryReply)
+        assert (route, reply) == (routes.HISTORY, api.HistoryReply)
         return found
 
     tool = next(one for one in codetools.ALL if one.name == "code_history")

@@ -9,19 +9,26 @@ from typing import Any
 
 import pytest
 
+from codegraph import client as code_client
+from codegraph import routes as code_routes
 from contracts import http_routes
 from contracts.http_routes import Caller
 from kb import client, routes
 from kb.service import http
-from kb.service.http import analyze, atomic, code, mcp, structures
+from kb.service.http import atomic, mcp
 
 _HTTP = Path(http.__file__).parent
-_OWN_ROWS = (analyze, code, mcp, structures)
-"""Modules with rows of their own: those of the code graph, and `/mcp`."""
-NAMED = {name: row for name, row in vars(routes).items() if isinstance(row, http_routes.Route)}
+NAMED = {
+    name: row
+    for table in (routes, code_routes)
+    for name, row in vars(table).items()
+    if isinstance(row, http_routes.Route)
+}
+"""The rows of both tables by their names, of which none is in both."""
 ROWS: list[http_routes.Route[Any]] = [
     *routes.ALL,
-    *(row for module in _OWN_ROWS for row in vars(module).values() if isinstance(row, http_routes.Route)),
+    *code_routes.ALL,
+    mcp.ROUTE,
 ]
 
 
@@ -42,7 +49,8 @@ def references(path: Path) -> Iterator[str]:
 
 def test_a_row_is_the_only_one_of_its_method_and_path() -> None:
     assert len(ROWS) == len(rows(ROWS))
-    assert set(routes.ALL) == set(NAMED.values())
+    assert {*routes.ALL, *code_routes.ALL} == set(NAMED.values())
+    assert len(NAMED) == len(routes.ALL) + len(code_routes.ALL)
 
 
 def test_each_row_is_served_and_each_route_has_a_row() -> None:
@@ -54,7 +62,7 @@ def test_each_row_is_served_and_each_route_has_a_row() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and ast.unparse(node.func).split("[")[0] in ("http_routes.Route", "Route")
     }
-    assert constructors == {module.__name__.rpartition(".")[2] for module in _OWN_ROWS}
+    assert constructors == {"mcp"}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.method} {row.path}")
@@ -69,16 +77,16 @@ def test_a_row_says_one_thing(row: http_routes.Route[Any]) -> None:
 
 
 def test_every_method_of_the_client_goes_to_a_row() -> None:
-    """Those of the code graph and the probe of readiness name a path."""
-    theirs = {"analyze", "code", "transport"}
+    """The probe of readiness names a path; what is sent until it is known goes through the method for one request."""
     without: list[str] = []
-    for path in Path(client.__file__).parent.glob("*.py"):
-        for one in ast.walk(ast.parse(path.read_text())) if path.stem not in theirs else ():
+    folders = (Path(str(one.__file__)).parent for one in (client, code_client))
+    for path in (path for folder in folders for path in folder.glob("*.py")):
+        for one in ast.walk(ast.parse(path.read_text())):
             if isinstance(one, ast.AsyncFunctionDef) and not one.name.startswith("_"):
                 called = {node.attr for node in ast.walk(one) if isinstance(node, ast.Attribute)}
                 named = called & set(NAMED)
                 without += [f"{path.stem}.{one.name}"] * (not named)
-    assert sorted(without) == ["__init__.ready"]
+    assert sorted(without) == ["__init__.ready", "code.send"]
 
 
 def test_a_path_is_made_of_quoted_parts() -> None:
@@ -140,7 +148,8 @@ def test_what_runs_and_their_jobs_write_by() -> None:
 
 def test_what_is_asked_by_a_body_and_what_principals_are_shown() -> None:
     """Whatever reads needs no right to write; only stores that filter answer on behalf of a user."""
-    code_routes = {(row.method, row.path) for row in vars(code).values() if isinstance(row, http_routes.Route)}
+    questions = {row for row in rows(list(code_routes.ALL)) if row[1].startswith("/api/v1/code/")}
+    assert len(questions) == 8
     asks = {
         ("POST", "/api/v1/retrieve"),
         ("POST", "/api/v1/search/hybrid"),
@@ -150,7 +159,7 @@ def test_what_is_asked_by_a_body_and_what_principals_are_shown() -> None:
         ("POST", "/api/v1/agentic_search"),
         ("DELETE", "/api/v1/agentic_search/{stream}"),
         ("POST", "/api/v1/tools/searchHybrid"),
-        *code_routes,
+        *questions,
     }
     assert rows([row for row in ROWS if row.asks]) == asks
     shown = {

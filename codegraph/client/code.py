@@ -1,20 +1,18 @@
-"""The client's part for code: the structure of a branch, sent until it is known, and questions about it.
+"""The structure of a branch, sent until it is known, and questions about it.
 
-`kb.client.Client` gives it as `client.code`. Calls raise `kb.client.Unavailable` or `kb.client.Rejected`.
+Calls raise `clients.kb_transport.Unavailable` or `Rejected`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeVar
 
-from codegraph import api
-from contracts.api import message, observations
-from crds import addresses, priority
-from kb.client import transport
+from clients import kb_transport
+from codegraph import api, routes
+from contracts.api import observations
+from crds import priority
 
-_Reply = TypeVar("_Reply", bound=message.Reply)
 BATCH_BYTES, BATCH_FILES = 4 << 20, 500
 """Contents of one request."""
 _JSON_BYTES = 7 << 20
@@ -25,10 +23,10 @@ Read = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
 """The contents of files by path; what cannot be read is not in it."""
 
 
-class Code:
+class CodeGraph:
     """The endpoints below /code, /ingest/git-structure and /ingest/cpg."""
 
-    def __init__(self, way: transport.Transport) -> None:
+    def __init__(self, way: kb_transport.Transport) -> None:
         self._way = way
 
     async def structure(
@@ -39,15 +37,7 @@ class Code:
         on: observations.Observation | None = None,
     ) -> api.GitStructureReply:
         """One request; the reply's `state` says what is to be sent next. Safe to repeat. `on`: see `Client.observe`."""
-        return await self._way.call(
-            "POST",
-            "/api/v1/ingest/git-structure",
-            api.GitStructureReply,
-            body=request,
-            urgency=urgency,
-            repeatable=True,
-            on=on,
-        )
+        return await self._way.request(routes.GIT_STRUCTURE, body=request, urgency=urgency, repeatable=True, on=on)
 
     async def send(
         self,
@@ -95,9 +85,7 @@ class Code:
         """Have what Joern says put beside the structure of a branch, until it is written; `shown` is called with each
         reply. Safe to repeat. Rejected with 409: the structure is that of another commit."""
         while True:
-            reply = await self._way.call(
-                "POST", "/api/v1/ingest/cpg", api.CpgReply, body=request, urgency=urgency, repeatable=True
-            )
+            reply = await self._way.request(routes.CPG, body=request, urgency=urgency, repeatable=True)
             if shown is not None:
                 shown(reply)
             if reply.state == "Done":
@@ -106,38 +94,35 @@ class Code:
 
     async def callers(self, asked: api.Callers) -> api.CallsReply:
         """Who calls a declaration."""
-        return await self._ask("callers", asked, api.CallsReply)
+        return await self._way.request(routes.CALLERS, body=asked, repeatable=True)
 
     async def callees(self, asked: api.Callers) -> api.CallsReply:
         """What a declaration calls."""
-        return await self._ask("callees", asked, api.CallsReply)
+        return await self._way.request(routes.CALLEES, body=asked, repeatable=True)
 
     async def impact(self, asked: api.Impact) -> api.ImpactReply:
         """What may break when a declaration changes."""
-        return await self._ask("impact", asked, api.ImpactReply)
+        return await self._way.request(routes.IMPACT, body=asked, repeatable=True)
 
     async def path(self, asked: api.CodePath) -> api.PathReply:
         """The shortest way by calls."""
-        return await self._ask("path", asked, api.PathReply)
+        return await self._way.request(routes.PATH, body=asked, repeatable=True)
 
     async def where(self, asked: api.CodeWhere) -> api.WhereReply:
         """Files and functions for a text."""
-        return await self._ask("where", asked, api.WhereReply)
+        return await self._way.request(routes.WHERE, body=asked, repeatable=True)
 
     async def map(self, asked: api.CodeMap) -> api.MapReply:
         """An outline within a number of tokens."""
-        return await self._ask("map", asked, api.MapReply)
+        return await self._way.request(routes.MAP, body=asked, repeatable=True)
 
     async def history(self, asked: api.CodeHistory) -> api.HistoryReply:
         """Which commits changed a declaration or a file."""
-        return await self._ask("history", asked, api.HistoryReply)
+        return await self._way.request(routes.HISTORY, body=asked, repeatable=True)
 
     async def neighbourhood(self, asked: api.CodeNeighbourhood) -> api.NeighbourhoodReply:
         """Callers and callees, one or two steps away."""
-        return await self._ask("neighbourhood", asked, api.NeighbourhoodReply)
-
-    async def _ask(self, kind: str, asked: api.CodeQuestion, reply: type[_Reply]) -> _Reply:
-        return await self._way.call("POST", f"/api/v1/code{addresses.path(kind)}", reply, body=asked, repeatable=True)
+        return await self._way.request(routes.NEIGHBOURHOOD, body=asked, repeatable=True)
 
 
 def _some(missing: Sequence[str], sizes: Mapping[str, int]) -> list[str]:

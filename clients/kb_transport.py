@@ -1,4 +1,5 @@
-"""What every call of the client has in common: address, token, priority, and errors by retry meaning.
+"""What every call of the knowledge base has in common, for its client and that of the code graph, whose routes the same
+service has: address, token, priority, and errors by retry meaning.
 
 Unavailable (Operational)   busy, away, timeout, 429, 502, 503, 504, or of an earlier version that does not know a
                             field: ask again, after `retry_after` if given
@@ -17,8 +18,9 @@ import pydantic
 import stamina
 
 from contracts import http_routes
+from contracts.api import observations
+from contracts.api.message import ErrorReply, Problem
 from crds import access, addresses, errors, priority
-from kb import api
 from text import json_lines
 
 _Reply = TypeVar("_Reply", bound=pydantic.BaseModel)
@@ -109,7 +111,7 @@ class Transport:
         params: Mapping[str, str | list[str]] | None = None,
         urgency: priority.Priority | None = None,
         repeatable: bool | None = None,
-        on: api.Observation | None = None,
+        on: observations.Observation | None = None,
     ) -> _Reply:
         """Ask a route that has a typed reply; `at` are the values of its path's parameters. The rest as in `call`."""
         return await self.call(
@@ -167,7 +169,7 @@ class Transport:
         params: Mapping[str, str | list[str]] | None = None,
         urgency: priority.Priority | None = None,
         repeatable: bool | None = None,
-        on: api.Observation | None = None,
+        on: observations.Observation | None = None,
     ) -> _Reply:
         """Send a typed body, or none, and read a typed reply; `repeatable` as in `send`. `on`: what it is based on."""
         headers = based(on)
@@ -298,9 +300,9 @@ class Transport:
             ) from error
 
 
-def based(on: api.Observation | None) -> dict[str, str]:
+def based(on: observations.Observation | None) -> dict[str, str]:
     """The header that names the observation; none without one."""
-    return {} if on is None else {api.OBSERVATION: on.header}
+    return {} if on is None else {observations.OBSERVATION: on.header}
 
 
 def _again(error: Exception) -> bool | float:
@@ -325,10 +327,10 @@ def parse(response: httpx.Response, reply: type[_Reply]) -> _Reply:
 
 def _refusal(response: httpx.Response) -> errors.JervisError:
     try:
-        problem = api.ErrorReply.model_validate_json(response.content).error
+        problem = ErrorReply.model_validate_json(response.content).error
     except pydantic.ValidationError:
         # Not our service's shape: a gateway's page, or a different service altogether; its status still tells.
-        problem = api.Problem(code="unreadable", message=f"HTTP {response.status_code}: {response.text[:200]}")
+        problem = Problem(code="unreadable", message=f"HTTP {response.status_code}: {response.text[:200]}")
     if response.status_code == 422 and _UNKNOWN_FIELD in problem.message:
         # Fields are ours, so the service is of an earlier version: in an update it is replaced soon.
         return Unavailable(f"the knowledge base is of another version than its caller: {problem.message}")
