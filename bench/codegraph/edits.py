@@ -30,12 +30,13 @@ import pymongo
 
 from bench.codegraph import mutations
 from codegraph import api
+from codegraph.branch import analyst
 from codegraph.extract import budget, pool, selection, worker
 from codegraph.parse.facts import FileFacts, Skipped
 from crds import errors, priority, scope
 from hack.cluster import progress
 from kb import metrics, mongo
-from kb.code import analyst, book
+from kb.code import book
 from kb.ingest import structures
 from kb.service.http import problems
 from kb.vectors import model

@@ -25,7 +25,7 @@ class Project:
 
     What lies outside of the project is in neither; the files have it as written. `uses_type` (the types of fields,
     parameters and results of a class) and `signatures` (with resolved types) are Joern's alone, `analysed` are the
-    pairs of `extends` that only Joern knows (`kb.code.cpg`).
+    pairs of `extends` that only Joern knows (`codegraph.branch.cpg`).
     """
 
     files: dict[str, FileFacts]

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 
 import codegraph
 from codegraph import api
+from codegraph.answer import worker
+from codegraph.branch import analyst
 from crds import scope
 from kb import errors
-from kb.code import analyst, book, worker
+from kb.code import book
 
 _SHOWN = 20
 _TRIES = 3
@@ -25,7 +27,7 @@ class Questions:
 
     async def ask(self, kind: str, asked: api.CodeQuestion) -> str:
         """The reply as JSON. Raises `kb.errors.NotFound` for a branch or a symbol that is not known, `Invalid` for one
-        that is not said clearly enough, `TooLarge` for a branch that the worker has no memory for."""
+        that is not said clearly enough, `codegraph.branch.analyst.MemoryExceeded`."""
         _, _, found = await self._asked(kind, asked)
         if isinstance(found, errors.NotFound):
             raise found

@@ -19,11 +19,12 @@ from datetime import datetime
 
 import structlog
 
+from codegraph.branch import analyst
 from codegraph.extract import budget, pool
 from crds import errors as root
 from crds import priority, scope
 from kb import api, errors, identity, metrics
-from kb.code import analyst, book
+from kb.code import book
 from kb.extract import answers, draft, hints
 from kb.extract.qualifier import image_reading, phases, state
 from kb.files import inside

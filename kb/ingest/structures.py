@@ -20,6 +20,7 @@ import structlog
 
 import codegraph
 from codegraph import api
+from codegraph.branch import analyst, cpg
 from codegraph.extract import budget, packed_facts, pool
 from codegraph.parse import grammars
 from codegraph.parse.facts import FOR_NOW, Reason, Skipped
@@ -29,7 +30,7 @@ from crds import errors as root
 from crds import priority, scope
 from kb import api as kb_api
 from kb import errors, identity, metrics, visibility
-from kb.code import analyst, book, cpg, pass_figures
+from kb.code import book, pass_figures
 from kb.ingest import commit as committing
 from kb.ingest import delete, document, document_locks, extractor
 from kb.ingest.commits import Code

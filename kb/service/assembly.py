@@ -13,14 +13,15 @@ from typing import Any
 
 from clients import http as outward
 from clients import tls_trust
+from codegraph.branch import analyst
 from codegraph.extract import budget
 from crds import errors
 from kb import carry, loops, metrics, mongo, records, settings
 from kb.aliases import merge
 from kb.aliases import mongo as aliases_mongo
 from kb.analyze import queries
-from kb.code import analyst, branch_metrics
 from kb.code import book as code_book
+from kb.code import branch_metrics
 from kb.content import mongo as content
 from kb.content import sweep
 from kb.crawl import address, fetch

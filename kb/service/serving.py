@@ -24,6 +24,7 @@ from aiohttp import web
 
 from clients import http as outward
 from clients import liveruns, tls_trust
+from codegraph.branch import analyst
 from contracts import browsers, otel_spans
 from contracts import problems as shared
 from contracts.tokens import runtoken, token_file
@@ -33,9 +34,9 @@ from kb import errors as kb_errors
 from kb.agent import answering, decision_model, graph_tool, orchestrator, page_tools, retrieving, running, servers, tree
 from kb.agent import store as agent_store
 from kb.aliases import mongo as aliases_mongo
-from kb.code import analyst, service
 from kb.code import book as code_book
 from kb.code import history as code_history
+from kb.code import service
 from kb.content import mongo as content_mongo
 from kb.erasure import closed
 from kb.extract import entity_types as registry

@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 
 from codegraph import api
-from codegraph.answer import where
+from codegraph.answer import where, worker
 from codegraph.answer.index import Index
 from codegraph.answer.where import Where
 from codegraph.extract import packed_facts
 from codegraph.parse import extraction
 from codegraph.parse.facts import FileFacts
 from codegraph.resolve.project import Target
-from kb.code import worker
 from tests.codegraph import projects
 
 SOURCES = {

@@ -15,6 +15,7 @@ import time
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from codegraph.branch import analyst
 from contracts import browsers, problems, trace
 from crds import errors as root
 from kb import errors, metrics
@@ -35,6 +36,7 @@ _ANSWERS = problems.Answers(
         (errors.Conflict, 409, "conflict"),
         (errors.Stale, 409, "stale"),
         (errors.TooLarge, 413, "too_large"),
+        (analyst.MemoryExceeded, 413, "too_large"),
         (errors.TooSlow, 408, "too_slow"),
         (errors.Invalid, 422, "invalid"),
         (errors.Unusable, 422, "unusable_answer"),

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from codegraph import api
+from codegraph.branch import analyst
 from codegraph.extract import budget
 from kb import client, metrics, mongo
 from kb.analyze import queries
-from kb.code import analyst, book, history, service
+from kb.code import book, history, service
 from kb.ingest import lanes
 from kb.service.http import analyze, structures
 from kb.service.http import code as code_http

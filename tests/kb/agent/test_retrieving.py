@@ -7,11 +7,12 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from codegraph.branch import analyst
 from crds import scope
 from crds.priority import Priority
 from kb import api, errors, metrics, mongo
 from kb.agent import environment, graph_tool, retrieving, tree
-from kb.code import analyst, book, service
+from kb.code import book, service
 from kb.retrieve import search
 from kb.vectors import weaviate
 from tests.kb import clock as clocks

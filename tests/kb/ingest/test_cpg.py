@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from codegraph import api
+from codegraph.branch import analyst, cpg
 from codegraph.extract import budget
 from crds.priority import Priority
 from kb import client, mongo
-from kb.code import analyst, book, cpg
+from kb.code import book
 from kb.service.http import problems
 from router import client as router_client
 from tests import thorough

@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 import pytest
 
 from codegraph import api
+from codegraph.branch import analyst
 from codegraph.extract import budget
 from crds import priority, scope
 from kb import client, metrics, mongo
-from kb.code import analyst, book, service
+from kb.code import book, service
 from kb.ingest import structures
 from kb.service.http import problems
 from tests.kb import clock as clocks

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from codegraph import api
+from codegraph.branch import analyst
 from crds import access, scope
 from kb import client, errors, mongo
-from kb.code import analyst, book, service
+from kb.code import book, service
 from tests.kb import clock as clocks
 from tests.kb import scopes
 from tests.kb.ingest import trees

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from codegraph import api
+from codegraph.branch import analyst
 from codegraph.extract import budget
 from kb import client, metrics, mongo
-from kb.code import analyst, book, history, service
+from kb.code import book, history, service
 from kb.ingest import lanes
 from kb.service.http import code as code_http
 from kb.service.http import openapi, structures

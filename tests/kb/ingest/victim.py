@@ -25,12 +25,12 @@ import httpx
 import prometheus_client
 
 from codegraph import api as code_api
+from codegraph.branch import analyst
 from codegraph.extract import budget
 from crds import errors
 from crds.priority import Priority
 from kb import api, metrics, mongo
 from kb.client import resources
-from kb.code import analyst
 from kb.code import book as branches
 from kb.crawl import address
 from kb.erasure import book, eraser, holdings, places, watch

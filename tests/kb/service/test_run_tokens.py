@@ -12,13 +12,14 @@ import httpx
 import pytest
 from aiohttp import test_utils, web
 
+from codegraph.branch import analyst
 from codegraph.extract import budget
 from contracts import http_routes
 from contracts.tokens import live_runs, runtoken
 from crds import priority, scope
 from crds.priority import Priority
 from kb import api, client, metrics, mongo, routes, settings
-from kb.code import analyst, book
+from kb.code import book
 from kb.ingest import lanes
 from kb.service import serving as processes
 from kb.service.access import runs

@@ -16,13 +16,14 @@ import prometheus_client
 import pytest
 
 from clients import mongo
+from codegraph.branch import analyst
 from codegraph.extract import budget
 from contracts.tokens import runtoken
 from crds import connection
 from kb import client
 from kb import metrics as kb_metrics
 from kb import mongo as kb_mongo
-from kb.code import analyst, book, history, service
+from kb.code import book, history, service
 from kb.ingest import lanes
 from kb.service.access import rates
 from kb.service.http import access, structures

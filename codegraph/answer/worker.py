@@ -1,4 +1,4 @@
-"""Questions about a branch, answered in the worker process that holds it (`kb.code.analyst`).
+"""Questions about a branch, answered in the worker process that holds it (`codegraph.branch.analyst`).
 
 The worker keeps the branches that were asked for last, as many as its memory has room for. `answer` says with None that
 it does not have the branch; the caller asks again with its facts.
@@ -15,12 +15,12 @@ from codegraph import api
 from codegraph.answer import repo_map
 from codegraph.answer.index import Index, UnknownError
 from codegraph.answer.where import Where
+from codegraph.branch import analyst
 from codegraph.extract import packed_facts
 from codegraph.resolve import calls
 from codegraph.resolve.calls.edges import Edge
 from codegraph.resolve.project import Project, Target
 from contracts.api import message
-from kb.code import analyst
 
 GROWTH = 12
 """Bytes of a branch in memory, with the words of `where`, for each byte of its packed facts."""
@@ -88,7 +88,7 @@ def answer(
 
 def _make_room(size: int) -> None:
     """Let go of the branches that were asked for longest ago, until `size` bytes more fit into the share of the limit
-    of this process (`kb.code.analyst`); what is larger than all of it is alone."""
+    of this process (`codegraph.branch.analyst`); what is larger than all of it is alone."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     most = _SHARE * (analyst.MEMORY if limit == resource.RLIM_INFINITY else limit)
     while _loaded and size + sum(one.size for one in _loaded.values()) > most:

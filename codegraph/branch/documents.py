@@ -15,12 +15,12 @@ from typing import Any
 import orjson
 
 from codegraph import api
+from codegraph.branch import cpg
 from codegraph.parse.facts import FileFacts, Symbol
 from codegraph.resolve import keys as naming
 from codegraph.resolve.calls.edges import SURE, Edge
 from codegraph.resolve.project import Project, Target
 from contracts import repository_keys
-from kb.code import cpg
 
 MOST_NODES, MOST_EDGES = 2000, 5000
 """Of one file; of calls the surest stay."""

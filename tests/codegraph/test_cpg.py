@@ -9,10 +9,10 @@ import pytest
 
 from codegraph import api
 from codegraph.answer.index import Index
+from codegraph.branch import cpg
 from codegraph.extract import packed_facts
 from codegraph.resolve.calls.edges import SURE
 from codegraph.resolve.project import Project, Target
-from kb.code import cpg
 from tests.codegraph import projects
 from tests.joern import tree
 

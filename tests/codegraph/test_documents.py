@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from codegraph import api as code_api
+from codegraph.branch import analyst
 from kb import api
-from kb.code import analyst
 from tests.codegraph import projects
 
 

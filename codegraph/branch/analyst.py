@@ -23,12 +23,11 @@ from multiprocessing import connection
 from typing import TypeVar
 
 from codegraph import api
+from codegraph.branch import cpg, documents
 from codegraph.extract import packed_facts
 from codegraph.parse.facts import Skipped
 from codegraph.resolve.project import Project
-from crds import errors as root
-from kb import errors
-from kb.code import cpg, documents
+from crds import errors
 
 _Result = TypeVar("_Result")
 SECONDS = 300.0
@@ -37,8 +36,12 @@ MEMORY = 2 << 30
 """Bytes of address space that the worker may have."""
 
 
-class Overrun(root.Operational):
+class Overrun(errors.Operational):
     """The worker did not answer in time, or ended."""
+
+
+class MemoryExceeded(errors.Permanent):
+    """The branch needs more memory than the worker may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class Analysis:
     calls: int
     unresolved: int
     added: Mapping[str, int] = field(default_factory=dict)
-    """By Joern's export: `kb.code.cpg.merge`."""
+    """By Joern's export: `codegraph.branch.cpg.merge`."""
 
 
 class Analyst:
@@ -79,12 +82,12 @@ class Analyst:
 
     async def analyse(self, sent: api.GitStructure, packed: Sequence[bytes], cpg_: bytes = b"") -> Analysis:
         """The documents of the branch `sent`, of whose files this is known (`packed`), with what Joern says (`cpg_`,
-        as `kb.code.cpg.pack` gives it). Raises what `run` raises."""
+        as `codegraph.branch.cpg.pack` gives it). Raises what `run` raises."""
         return await self.run(analyse, bare(sent), tuple(packed), cpg_)
 
     async def run(self, work: Callable[..., _Result], *arguments: object) -> _Result:
         """Run a function of a module in the worker; once more, in a new one, where the worker ended or had no memory
-        left. Raises `Overrun`, and `kb.errors.TooLarge` where the work alone needs more memory than there is."""
+        left. Raises `Overrun`, and `MemoryExceeded` where the work alone needs more memory than there is."""
         try:
             async with asyncio.timeout(self._seconds):
                 await self._turn.acquire()
@@ -96,7 +99,7 @@ class Analyst:
             # It may have ended before, without a call, and have been full of other branches.
             return await self._once(work, *arguments)
         except MemoryError as error:
-            raise errors.TooLarge(
+            raise MemoryExceeded(
                 f"the branch needs more memory than the {self._memory >> 20} MiB that are for code",
                 field="branch",
                 remedy="Raise JERVIS_KB_CODE_MEMORY_BYTES (kb.settings.codeMemoryBytes of the chart) and the memory of"

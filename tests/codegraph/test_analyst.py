@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 
 from codegraph import api
+from codegraph.answer import worker as questions
+from codegraph.branch import analyst
 from codegraph.extract import packed_facts
 from codegraph.parse import extraction
 from codegraph.parse.facts import FileFacts, Symbol
 from codegraph.resolve import calls, configuration
 from codegraph.resolve.calls.edges import Calls, Edge
 from crds import scope
-from kb import errors
-from kb.code import analyst
-from kb.code import worker as questions
+from kb.service.http import problems
 from tests import waiting
 from tests.codegraph import projects
 
@@ -90,9 +90,10 @@ async def test_a_worker_that_is_stuck_is_ended_and_leaves_no_zombie() -> None:
 async def test_work_that_needs_more_memory_than_there_is_is_refused_and_other_work_goes_on() -> None:
     worker = analyst.Analyst(memory=600 << 20)
     first = await worker.run(os.getpid)
-    with pytest.raises(errors.TooLarge, match="more memory than the 600 MiB") as refused:
+    with pytest.raises(analyst.MemoryExceeded, match="more memory than the 600 MiB") as refused:
         await worker.run(bytes, 1 << 30)
     assert "JERVIS_KB_CODE_MEMORY_BYTES" in (refused.value.remedy or "")
+    assert problems.code(refused.value) == "too_large"
     await waiting.eventually(lambda: not state(first), "the worker is gone")
     assert len(await worker.run(bytes, 1 << 20)) == 1 << 20
     assert await worker.run(resource.getrlimit, resource.RLIMIT_AS) == (600 << 20, 600 << 20)
