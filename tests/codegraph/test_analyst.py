@@ -30,7 +30,7 @@ from tests.codegraph import projects
 
 _PARENT = """
 import asyncio, os, sys
-from kb.code import analyst
+from codegraph.branch import analyst
 
 async def main():
     print(await analyst.Analyst().run(os.getpid), flush=True)
