@@ -9,7 +9,7 @@ Rejected    (Permanent)     the request is wrong, or the service has a bug: aski
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -113,17 +113,17 @@ class Transport:
         repeatable: bool | None = None,
         on: observations.Observation | None = None,
     ) -> _Reply:
-        """Ask a route that has a typed reply; `at` are the values of its path's parameters. The rest as in `call`."""
-        return await self.call(
-            route.method,
-            route.at(*at),
-            route.reply_model,
-            body=body,
-            params=params,
-            urgency=urgency,
-            repeatable=repeatable,
-            on=on,
+        """Ask a route that has a typed reply, and a typed body or none. `at` are the values of its path's parameters,
+        `on` is what the request is based on, `repeatable` as in `send`."""
+        headers = based(on)
+        content = None
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            content = body.model_dump_json(by_alias=True, exclude_none=True).encode()
+        response = await self.raw(
+            route, at=at, params=params, headers=headers, content=content, urgency=urgency, repeatable=repeatable
         )
+        return parse(response, route.reply_model)
 
     async def raw(
         self,
@@ -146,41 +146,6 @@ class Transport:
             urgency=urgency,
             repeatable=repeatable,
         )
-
-    def stream(
-        self,
-        route: http_routes.Route[Any],
-        *,
-        at: Sequence[str] = (),
-        body: pydantic.BaseModel | None = None,
-        params: Mapping[str, str | list[str]] | None = None,
-        urgency: priority.Priority | None = None,
-    ) -> AbstractAsyncContextManager[AsyncIterator[str]]:
-        """Ask a route that answers in lines; `at` as in `request`, the rest as in `lines`."""
-        return self.lines(route.method, route.at(*at), body=body, params=params, urgency=urgency)
-
-    async def call(
-        self,
-        method: str,
-        path: str,
-        reply: type[_Reply],
-        *,
-        body: pydantic.BaseModel | None = None,
-        params: Mapping[str, str | list[str]] | None = None,
-        urgency: priority.Priority | None = None,
-        repeatable: bool | None = None,
-        on: observations.Observation | None = None,
-    ) -> _Reply:
-        """Send a typed body, or none, and read a typed reply; `repeatable` as in `send`. `on`: what it is based on."""
-        headers = based(on)
-        content = None
-        if body is not None:
-            headers["Content-Type"] = "application/json"
-            content = body.model_dump_json(by_alias=True, exclude_none=True).encode()
-        response = await self.send(
-            method, path, params=params, headers=headers, content=content, urgency=urgency, repeatable=repeatable
-        )
-        return parse(response, reply)
 
     async def send(
         self,
@@ -207,16 +172,17 @@ class Transport:
         raise AssertionError("the loop returns or raises")
 
     @asynccontextmanager
-    async def lines(
+    async def stream(
         self,
-        method: str,
-        path: str,
+        route: http_routes.Route[Any],
         *,
+        at: Sequence[str] = (),
         body: pydantic.BaseModel | None = None,
         params: Mapping[str, str | list[str]] | None = None,
         urgency: priority.Priority | None = None,
     ) -> AsyncIterator[AsyncIterator[str]]:
-        """The lines of a streamed answer as they come, blank ones left out; to leave the `async with` hangs up.
+        """Ask a route that answers in lines: they come as they are sent, blank ones left out; to leave the `async with`
+        hangs up. `at` as in `request`.
 
         It is asked for once. Raises what `send` raises, also while lines are read.
         """
@@ -224,8 +190,8 @@ class Transport:
         headers = {} if content is None else {"Content-Type": "application/json"}
         with self._translated():
             async with self._http.stream(
-                method,
-                self._url(path),
+                route.method,
+                self._url(route.at(*at)),
                 params=params,
                 headers=self._own(urgency) | headers,
                 content=content,

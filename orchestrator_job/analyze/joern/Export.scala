@@ -1,7 +1,7 @@
 /** One language of a source tree as a code property graph of Joern, and of that what the knowledge base takes.
   *
   * Usage: Export LANGUAGE SOURCE EXPORT [GRAPH]. EXPORT becomes a JSON object: `types`, `methods`, and pairs of their
-  * indexes, `calls` with a line; see kb/api/cpg.py. GRAPH, if given, becomes the graph itself, for queries.
+  * indexes, `calls` with a line; see codegraph/api/cpg.py. GRAPH, if given, becomes the graph itself, for queries.
   *
   * Left out is what no person wrote or what is not in the tree: operators, lambdas and other synthetic methods (their
   * calls belong to the method around them), stubs of libraries, and the syntax and flow inside of methods.
