@@ -2,7 +2,7 @@
 
 OpenAPI (`kb.service.http.openapi`), the client (`kb.client`) and the gate (`kb.service.http.access`) read it. A new
 route is a row here and a handler in a module of `kb.service.http`, whose `routes()` names both. The routes of the code
-graph and `/mcp`, which have models of their own, are rows of the same kind beside their handlers.
+graph are the rows of `codegraph.routes`; `/mcp`, whose models are those of a protocol, has its row beside its handler.
 
 Models are given as functions, so that a client that calls one route constructs the models of that one.
 """

@@ -62,7 +62,7 @@ class Client:
 
     @property
     def transport(self) -> kb_transport.Transport:
-        """Calls any route by its row in `kb.routes`."""
+        """Calls any route by its row in `kb.routes` or `codegraph.routes`."""
         return self._transport
 
     async def ingest(

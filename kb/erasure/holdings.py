@@ -10,8 +10,8 @@ from crds import scope
 from kb import mongo
 from kb.agent import store as agent
 from kb.aliases import mongo as aliases
-from kb.analyze import queries
 from kb.code import book as code
+from kb.code import joern_queries
 from kb.erasure import closed, tasks
 from kb.extract import entity_types
 from kb.ingest import observers
@@ -56,7 +56,7 @@ def of(database: mongo.Database) -> Mapping[str, Holding]:
         "pageChoices": Collection(database, choice.COLLECTION),
         "linkPatterns": Collection(database, patterns.COLLECTION),
         "codeBranches": Collection(database, code.BRANCHES),
-        "codeQueries": Collection(database, queries.COLLECTION),
+        "codeQueries": Collection(database, joern_queries.COLLECTION),
         "codeFacts": Collection(database, code.FACTS),
         "observers": Collection(database, observers.COLLECTION, _clients),
         "rules": Collection(database, rules.COLLECTION),

@@ -19,9 +19,8 @@ from crds import errors
 from kb import carry, loops, metrics, mongo, records, settings
 from kb.aliases import merge
 from kb.aliases import mongo as aliases_mongo
-from kb.analyze import queries
 from kb.code import book as code_book
-from kb.code import branch_metrics
+from kb.code import branch_metrics, joern_queries
 from kb.content import mongo as content
 from kb.content import sweep
 from kb.crawl import address, fetch
@@ -266,7 +265,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         *reindexing.Reindexing(ground.vectors.book).routes(),
         *erasing.Erasing(forgetter, asked_for, kept.places).routes(),
         *analyze.Analyze(
-            queries.Queries(ground.database, clock, lambda: uuid.uuid4().hex), allowed=config.code_queries
+            joern_queries.Queries(ground.database, clock, lambda: uuid.uuid4().hex), allowed=config.code_queries
         ).routes(),
         *learning.Learning(way, learn.Learner(asked, way), clock).routes(),
     ]

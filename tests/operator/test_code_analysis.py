@@ -24,7 +24,7 @@ import pytest
 from codegraph import api
 from crds import labels, scope
 from kb import client, metrics, mongo
-from kb.analyze import queries
+from kb.code import joern_queries
 from kb.service.http import analyze
 from tests import ports, waiting
 from tests.fakes import nodes
@@ -298,7 +298,7 @@ async def test_an_ad_hoc_query_has_one_job_and_one_end(
 ) -> None:
     """The knowledge base's routes of queries are served by the test's loop."""
     opened, numbers = mongo.Database(mongodb_uri, database_name(space)), itertools.count()
-    rows = queries.Queries(opened, _now, lambda: f"query{next(numbers)}")
+    rows = joern_queries.Queries(opened, _now, lambda: f"query{next(numbers)}")
     meters = metrics.Metrics(prometheus_client.CollectorRegistry())
     loop = asyncio.get_running_loop()
     async with served(analyze.Analyze(rows, allowed=True), _now, meters) as http:
@@ -310,7 +310,7 @@ async def test_an_ad_hoc_query_has_one_job_and_one_end(
             return asyncio.run_coroutine_threadsafe(kb.analyze.ask(asked), loop).result(waiting.PATIENCE)
 
         def row(id_: str) -> dict[str, Any]:
-            return dict(database[queries.COLLECTION].find_one({"_id": id_}))
+            return dict(database[joern_queries.COLLECTION].find_one({"_id": id_}))
 
         def play() -> None:
             with place.begin(KB_URL=str(http.base_url), JOERN_AD_HOC_QUERIES=True) as operator:
@@ -321,7 +321,7 @@ async def test_an_ad_hoc_query_has_one_job_and_one_end(
                 assert played.secret(name)["query"] == "cpg.all.size"
                 assert row(other)["state"] == "Waiting"
                 operator.kill()
-            database[queries.COLLECTION].update_one({"_id": first}, {"$set": {"jobUid": ""}})
+            database[joern_queries.COLLECTION].update_one({"_id": first}, {"$set": {"jobUid": ""}})
             with place.begin(KB_URL=str(http.base_url), JOERN_AD_HOC_QUERIES=True):
                 until(lambda: row(first)["jobUid"] != "", "the same one is found after a kill")
                 assert list(played.jobs()) == [name]

@@ -7,14 +7,14 @@ from aiohttp import web
 from codegraph import api, routes
 from crds import scope
 from kb import errors
-from kb.analyze import queries
+from kb.code import joern_queries
 from kb.service.http import access, answering, body, openapi
 
 
 class Analyze:
     """The routes of a process that writes. A query is a program: where it is not `allowed`, none is taken."""
 
-    def __init__(self, rows: queries.Queries, *, allowed: bool) -> None:
+    def __init__(self, rows: joern_queries.Queries, *, allowed: bool) -> None:
         self._rows, self._allowed = rows, allowed
 
     def routes(self) -> list[openapi.Served]:
@@ -47,7 +47,7 @@ class Analyze:
         where, id_ = body.owner(request), request.match_info["id"]
         owner, found = await self._rows.find(id_)
         if owner != where:
-            raise queries.missing(id_)
+            raise joern_queries.missing(id_)
         return answering.json(found)
 
     async def claim(self, request: web.Request) -> web.Response:
@@ -70,7 +70,7 @@ class Analyze:
         claims = access.run(request)
         if claims is not None and claims.task_uid != id_:
             # Another query's, or one that analyzes for a task.
-            raise queries.missing(id_)
+            raise joern_queries.missing(id_)
         owner, _ = await self._rows.find(id_)
         access.check(request, owner)
         return answering.json(await self._rows.end(id_, found))

@@ -17,8 +17,7 @@ from codegraph import api
 from codegraph.branch import analyst
 from codegraph.extract import budget
 from kb import client, metrics, mongo
-from kb.analyze import queries
-from kb.code import book, history, service
+from kb.code import book, history, joern_queries, service
 from kb.ingest import lanes
 from kb.service.http import analyze, structures
 from kb.service.http import code as code_http
@@ -154,7 +153,7 @@ async def kb(
     database: mongo.Database, clock: clocks.Clock, meters: metrics.Metrics
 ) -> AsyncIterator[tuple[str, client.Client]]:
     numbers = itertools.count()
-    rows = queries.Queries(database, clock, lambda: f"query{next(numbers)}")
+    rows = joern_queries.Queries(database, clock, lambda: f"query{next(numbers)}")
     async with served(analyze.Analyze(rows, allowed=True), clock, meters) as http:
         yield str(http.base_url), client.Client(str(http.base_url), http)
 

@@ -16,7 +16,7 @@ from codegraph.api import QueryState
 from contracts.tokens import runtoken
 from crds import scope
 from kb import api, client, errors, metrics, mongo
-from kb.analyze import queries
+from kb.code import joern_queries
 from kb.service.http import analyze, app, content, health
 from tests import httpserver
 from tests.kb import clock as clocks
@@ -30,9 +30,9 @@ OTHER = scope.Scope(client_id="other")
 
 
 @pytest.fixture
-def rows(database: mongo.Database, clock: clocks.Clock) -> queries.Queries:
+def rows(database: mongo.Database, clock: clocks.Clock) -> joern_queries.Queries:
     numbers = itertools.count()
-    return queries.Queries(database, clock, lambda: f"query{next(numbers)}")
+    return joern_queries.Queries(database, clock, lambda: f"query{next(numbers)}")
 
 
 @asynccontextmanager
@@ -52,7 +52,7 @@ async def served(
 
 @pytest.fixture(params=[True])
 async def http(
-    request: pytest.FixtureRequest, rows: queries.Queries, clock: clocks.Clock, meters: metrics.Metrics
+    request: pytest.FixtureRequest, rows: joern_queries.Queries, clock: clocks.Clock, meters: metrics.Metrics
 ) -> AsyncIterator[httpx.AsyncClient]:
     async with served(analyze.Analyze(rows, allowed=request.param), clock, meters) as raw:
         yield raw
@@ -113,20 +113,22 @@ async def test_the_token_of_a_job_opens_its_own_result_and_nothing_else(
     assert (await kb.analyze.show(SHOP, mine.id)).state is QueryState.RUNNING
 
 
-async def test_clients_take_turns_and_have_bounds(rows: queries.Queries, clock: clocks.Clock) -> None:
+async def test_clients_take_turns_and_have_bounds(rows: joern_queries.Queries, clock: clocks.Clock) -> None:
     for where in (SHOP, SHOP, OTHER, SHOP):
         await rows.add(asked(where))
         clock.advance(seconds=1)
     assert [one.scope for one in await rows.claim(2)] == [SHOP, OTHER]
     assert {one.id for one in await rows.claim(3)} == {"query0", "query1", "query2"}
-    for _ in range(queries.MOST_WAITING - 3):
+    for _ in range(joern_queries.MOST_WAITING - 3):
         await rows.add(asked())
     with pytest.raises(errors.Crowded):
         await rows.add(asked())
     await rows.add(asked(OTHER))
 
 
-async def test_clients_take_turns_where_one_query_runs_at_a_time(rows: queries.Queries, clock: clocks.Clock) -> None:
+async def test_clients_take_turns_where_one_query_runs_at_a_time(
+    rows: joern_queries.Queries, clock: clocks.Clock
+) -> None:
     for where in (SHOP, SHOP, SHOP, OTHER, OTHER):
         await rows.add(asked(where))
         clock.advance(seconds=1)
@@ -140,7 +142,7 @@ async def test_clients_take_turns_where_one_query_runs_at_a_time(rows: queries.Q
 
 
 async def test_one_that_has_waited_for_long_lasts_as_long_as_its_job(
-    rows: queries.Queries, clock: clocks.Clock
+    rows: joern_queries.Queries, clock: clocks.Clock
 ) -> None:
     asks = await rows.add(asked())
     clock.advance(hours=23, minutes=59)

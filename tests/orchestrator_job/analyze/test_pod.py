@@ -15,7 +15,7 @@ import pytest
 from codegraph import api
 from crds import scope
 from kb import client, metrics, mongo
-from kb.analyze import queries
+from kb.code import joern_queries
 from kb.service.http import analyze
 from orchestrator_job.analyze import clone, layout, report
 from tests.joern import tree
@@ -199,7 +199,7 @@ async def test_the_answer_of_a_query_is_handed_over(
 ) -> None:
     work, numbers = layout.Work(pod.work), itertools.count()
     work.cloned(layout.Source(repository="acme/shop", branch="main", commit="a" * 40))
-    rows = queries.Queries(database, clock, lambda: f"q{next(numbers)}")
+    rows = joern_queries.Queries(database, clock, lambda: f"q{next(numbers)}")
     async with test_code_queries.served(analyze.Analyze(rows, allowed=True), clock, meters) as raw:
         asks = client.Client(str(raw.base_url), raw)
 

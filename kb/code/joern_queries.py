@@ -1,4 +1,7 @@
-"""Ad-hoc queries as rows of MongoDB: Waiting, Running, then Succeeded or Failed; a day after the last of these they go.
+"""Ad-hoc queries of Joern as rows of MongoDB, which wait until the operator makes a Job for each. None is run here.
+
+A query is Waiting, Running, then Succeeded or Failed; a day after the last of these it goes. Source: seed 001 "Code
+Analysis" (`POST /analyze/code`, ad-hoc queries).
 
 Every change names the state that it starts from, so that of two writers one changes nothing. What is over is swept
 when a query comes or is claimed and never shown, so nothing rests on a TTL index.
