@@ -35,10 +35,10 @@ from sources.providers.meetings import store as meetings
 log = structlog.get_logger("operator")
 
 LEASE_LOST = 70
+"""Exit code of a process that must not write any more."""
 KB_SECONDS = 900.0
 """Of one call to the knowledge base that runs no model. One that does is given up by its priority, after the time for
 which the router lets that wait (`crds.priority.SILENCE`), or it would join the router's queue again at its end."""
-"""Exit code of a process that must not write any more."""
 
 
 def die(reason: str) -> NoReturn:
