@@ -26,7 +26,7 @@ from functools import partial
 import structlog
 
 import kube
-from controllers import backpressure, metrics
+from controllers import backpressure, metrics, periodic
 from controllers.archive import clock, finished, listing, mongo, record, retention, sweep
 from controllers.archive.finished import Finished
 from crds import errors, labels
@@ -102,29 +102,19 @@ class Archivist:
         self._row = 0
         self._due = 0
         """Tasks that the last sweep found to archive or delete."""
-        self.may_act = asyncio.Event()
-        """Set once the lease is held; losing it ends the process."""
 
-    async def work(self) -> None:
-        """Sweep until cancelled."""
-        await self.may_act.wait()
-        while True:
-            again = False
-            await self._calm()
-            begun = self._monotonic()
-            try:
-                again = await self.once()
-                self._metrics.archive_up.set(1)
-            except mongo.Unavailable as error:
-                self._metrics.archive_up.set(0)
-                log.warning("nothing is archived or deleted", reason=error.message)
-            except errors.JervisError as error:
-                log.warning("the sweep of finished tasks failed", reason=error.message)
-            except Exception:
-                # The edge of a sweep: a bug of ours here must not stop the tasks.
-                self._metrics.failures.inc()
-                log.exception("sweeping failed")
-            await self._sleep(0.0 if again else max(0.0, self._pace.every - (self._monotonic() - begun)))
+    async def reconcile_once(self) -> periodic.RequeueAfter:
+        """Sweep once no task waits; the next sweep is due `every` seconds after the begin of this one, or at once."""
+        await self._calm()
+        begun = self._monotonic()
+        try:
+            again = await self.sweep_once()
+        except mongo.Unavailable as error:
+            self._metrics.archive_up.set(0)
+            log.warning("nothing is archived or deleted", reason=error.message)
+            raise
+        self._metrics.archive_up.set(1)
+        return periodic.RequeueAfter(0.0 if again else max(0.0, self._pace.every - (self._monotonic() - begun)))
 
     async def _calm(self) -> None:
         """Return once no task waits, or after another `every`; the sooner the more the last sweep found to do."""
@@ -134,7 +124,7 @@ class Archivist:
                 return
             await self._sleep(LOOK_SECONDS)
 
-    async def once(self) -> bool:
+    async def sweep_once(self) -> bool:
         """One sweep over everything; True when its bounds left something and something was done."""
         listed = await self._listing.all()
         tasks = listed.tasks

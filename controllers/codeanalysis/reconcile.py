@@ -7,7 +7,6 @@ task whose Job is refused holds up no other; no end of a Job is a failure of its
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
@@ -47,29 +46,16 @@ class Analyses:
         find: Find,
         measured: metrics.Metrics,
         wall: Callable[[], datetime],
-        every: float = EVERY_SECONDS,
     ) -> None:
         self._api, self._cache, self._writer, self._jobs, self._asked = api, cached, written, made, asked
-        self._at_once, self._find, self._metrics, self._wall, self._every = at_once, find, measured, wall, every
+        self._at_once, self._find, self._metrics, self._wall = at_once, find, measured, wall
         self._turns: dict[str, int] = {}
         """By namespace: the number of its last turn."""
         self._idle = IDLE_LOOKS
         self._refused: dict[str, datetime] = {}
         """By uid: since when its Job is forbidden, by a quota for example."""
 
-    async def run(self, may_act: asyncio.Event) -> None:
-        """Look again and again once `may_act` is set, until cancelled."""
-        await may_act.wait()
-        while True:
-            try:
-                await self.look()
-            except lease.Fenced:
-                raise
-            except errors.JervisError as error:
-                log.info("repositories not analyzed", reason=error.message)
-            await asyncio.sleep(self._every)
-
-    async def look(self) -> None:
+    async def reconcile_once(self) -> None:
         """Do what can be done now. Raises `crds.errors.Operational`."""
         waiting = [task for uid in self._cache.tasks.analyzing() if (task := self._cache.tasks.get(uid)) is not None]
         if self._jobs is None:

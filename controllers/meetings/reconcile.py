@@ -7,7 +7,6 @@ word, or vanished, costs a try. Every look compares, so nothing depends on havin
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
@@ -40,25 +39,14 @@ class Transcriptions:
         fence: Callable[[], None],
         measured: metrics.Metrics,
         wall: Callable[[], datetime],
-        every: float = EVERY_SECONDS,
     ) -> None:
         self._api, self._meetings, self._template = api, meetings, template
         self._at_once, self._token, self._fence = at_once, token, fence
-        self._metrics, self._wall, self._every = measured, wall, every
+        self._metrics, self._wall = measured, wall
         self._turns: dict[str, int] = {}
         """By namespace: the number of its last turn."""
 
-    async def run(self, may_act: asyncio.Event) -> None:
-        """Look again and again once `may_act` is set, until cancelled."""
-        await may_act.wait()
-        while True:
-            try:
-                await self.look()
-            except errors.JervisError as error:
-                log.info("meetings not transcribed", reason=error.message)
-            await asyncio.sleep(self._every)
-
-    async def look(self) -> None:
+    async def reconcile_once(self) -> None:
         """Do what can be done now; one meeting whose Job is refused holds up no other. Raises `Unavailable`."""
         running = [row["namespace"] for row in await self._meetings.transcribing() if await self._guarded(row)]
         for _ in range(self._at_once - len(running)):

@@ -11,7 +11,6 @@ Job was there before the command, and stays until the task is gone (`controllers
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -62,26 +61,13 @@ class Sandboxes:
         token: Callable[[], lease.FencingToken],
         fence: Callable[[], None],
         wall: Callable[[], datetime],
-        every: float = EVERY_SECONDS,
     ) -> None:
         self._api, self._commands, self._template = api, commands, template
         self._at_once, self._signer, self._token, self._fence = at_once, signer, token, fence
-        self._absent, self._wall, self._every = absent, wall, every
+        self._absent, self._wall = absent, wall
         self._namespace = template.run.namespace
 
-    async def run(self, may_act: asyncio.Event) -> None:
-        """Look again and again once `may_act` is set, until cancelled."""
-        await may_act.wait()
-        while True:
-            try:
-                await self.look()
-            except lease.Fenced:
-                raise
-            except errors.JervisError as error:
-                log.info("commands not looked at", reason=error.message)
-            await asyncio.sleep(self._every)
-
-    async def look(self) -> None:
+    async def reconcile_once(self) -> None:
         """Do what can be done now. Raises `crds.errors.Operational`."""
         running, requested, unreadable = await self._commands.open()
         for id_ in unreadable:

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from controllers import backpressure
+from controllers import backpressure, periodic
 from controllers.archive import finished, listing, mongo, reconcile, retention, sweep
 from controllers.metrics import Metrics
 from tests import waiting
@@ -178,8 +178,10 @@ async def test_a_sweep_begins_once_no_task_waits_and_after_its_period_in_any_cas
             monotonic=lambda: time.now,
             sleep=time.sleep,
         )
-        archivist.may_act.set()
-        working = asyncio.create_task(archivist.work())
+        leading = asyncio.Event()
+        leading.set()
+        loop = periodic.Periodic("archive", archivist.reconcile_once, EVERY, measured, sleep=time.sleep)
+        working = asyncio.create_task(loop.run(leading))
         async with asyncio.timeout(waiting.PATIENCE):
             await asked.wait()
         working.cancel()

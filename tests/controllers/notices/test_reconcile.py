@@ -101,7 +101,7 @@ async def test_each_scope_is_asked_for_its_own_rules(site: Site) -> None:
     for uid, client in (("a", "acme"), ("b", "acme"), ("c", "other")):
         site.waits(uid, client)
     for _ in range(3):
-        await site.loop.once()
+        await site.loop.reconcile_once()
     assert sorted(where.client_id for where in site.asked) == ["acme", "other"]
     assert sorted(one["taskUid"] for one in site.rows.find({"state": "Delivered"})) == ["a", "b"]
     assert len(site.hook.requests) == 2
@@ -113,12 +113,12 @@ async def test_a_webhook_that_never_takes_it_is_given_up_after_a_day(site: Site)
     site.waits("a")
     tries = 0
     while site.rows.count_documents({"state": "GivenUp"}) == 0:
-        await site.loop.once()
+        await site.loop.reconcile_once()
         tries += 1
         assert len(site.hook.requests) == tries
         [row] = site.rows.find()
         assert (row["attempts"], row["error"]) == (tries, "it answered HTTP 500")
-        await site.loop.once()
+        await site.loop.reconcile_once()
         assert len(site.hook.requests) == tries, "not before its time"
         site.now = max(row["due"], site.now + timedelta(seconds=1))
     assert row["due"] - AT >= reconcile.WINDOW
@@ -126,7 +126,7 @@ async def test_a_webhook_that_never_takes_it_is_given_up_after_a_day(site: Site)
     assert (site.called("given_up"), site.called("postponed")) == (1, tries - 1)
     site.hook.status = 204
     site.now += timedelta(days=3)
-    await site.loop.once()
+    await site.loop.reconcile_once()
     assert len(site.hook.requests) == tries
     assert site.measured.registry.get_sample_value("jervis_operator_notices_waiting") == 0
 
@@ -134,7 +134,7 @@ async def test_a_webhook_that_never_takes_it_is_given_up_after_a_day(site: Site)
 async def test_what_happened_long_ago_makes_no_notice(site: Site) -> None:
     site.now = AT + reconcile.WINDOW + timedelta(seconds=1)
     site.waits("a")
-    await site.loop.once()
+    await site.loop.reconcile_once()
     assert (site.asked, site.rows.count_documents({})) == ([], 0)
 
 
@@ -142,16 +142,16 @@ async def test_only_the_leader_writes_and_what_it_could_not_write_is_written_lat
     site.waits("a")
     site.fenced = True
     with pytest.raises(errors.Operational, match="another one leads"):
-        await site.loop.once()
+        await site.loop.reconcile_once()
     assert (site.rows.count_documents({}), site.hook.requests) == (0, [])
     site.fenced = False
-    await site.loop.once()
+    await site.loop.reconcile_once()
     assert site.rows.count_documents({"state": "Delivered"}) == 1
 
 
 async def test_what_was_erased_while_it_was_sent_stays_so(site: Site) -> None:
     site.waits("a")
-    await site.loop.once()
+    await site.loop.reconcile_once()
     [row] = site.rows.find()
     site.rows.delete_many({})
     await site.outbox.delivered(row["_id"], datetime(2027, 3, 2, tzinfo=UTC))
