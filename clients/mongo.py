@@ -30,14 +30,24 @@ class Refused(errors.Permanent):
     """MongoDB can never take this: a document above 16 MiB, half a character, a number above 64 bits."""
 
 
-def client(uri: str, timeout: float = 5.0, *, listeners: Sequence[Any] = ()) -> Any:
-    """A client of MongoDB whose calls end after `timeout` seconds; `listeners` are pymongo's."""
+def client(
+    uri: str,
+    timeout: float = 5.0,
+    *,
+    absent: float | None = None,
+    app_name: str = "jervis-sources",
+    listeners: Sequence[Any] = (),
+) -> Any:
+    """A client of MongoDB whose calls end after `timeout` seconds, or after `absent` where no server is found.
+
+    The server's log names it by `app_name`; `listeners` are pymongo's.
+    """
     milliseconds = int(timeout * 1000)
     return AsyncIOMotorClient(
         uri,
-        appname="jervis-sources",
+        appname=app_name,
         event_listeners=list(listeners),
-        serverSelectionTimeoutMS=milliseconds,
+        serverSelectionTimeoutMS=milliseconds if absent is None else int(absent * 1000),
         connectTimeoutMS=milliseconds,
         socketTimeoutMS=milliseconds,
         tz_aware=True,

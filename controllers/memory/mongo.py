@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 import bson.errors
 import pymongo.errors
-from motor.motor_asyncio import AsyncIOMotorClient
 from pymongo import monitoring
 
 from contracts import mongo_collections
@@ -71,33 +70,10 @@ class Leads(Protocol):
 
 
 class Memory:
-    """One database. `timeout` in seconds bounds every call, connecting included; `leads` is asked before a write.
+    """The memories of tasks in `database`. `leads` is asked before a write."""
 
-    `at_wire` is asked once more as it is sent, see `AtWire`.
-    """
-
-    def __init__(
-        self,
-        uri: str,
-        database: str,
-        *,
-        leads: Leads,
-        at_wire: Callable[[], None] = lambda: None,
-        timeout: float = 5.0,
-        app_name: str = "operator",
-    ) -> None:
-        milliseconds = int(timeout * 1000)
-        self._client: Any = AsyncIOMotorClient(
-            uri,
-            appname=f"jervis-{app_name}",
-            event_listeners=[AtWire(at_wire)],
-            serverSelectionTimeoutMS=milliseconds,
-            connectTimeoutMS=milliseconds,
-            socketTimeoutMS=milliseconds,
-            tz_aware=True,
-        )
-        self._database = self._client[database]
-        self._leads = leads
+    def __init__(self, database: Any, *, leads: Leads) -> None:
+        self._database, self._leads = database, leads
 
     async def write(self, uid: str, fields: Mapping[str, Any]) -> None:
         """Set `fields` of the task's memory, creating it if need be.
@@ -142,10 +118,6 @@ class Memory:
             return None
         said: Mapping[str, Any] = {**found, "ref": {"store": "mongodb", "collection": RESULTS, "key": uid}}
         return said
-
-    def close(self) -> None:
-        """Drop the connections."""
-        self._client.close()
 
 
 def _short(error: Exception) -> str:

@@ -13,10 +13,8 @@ from typing import Any
 
 import pymongo
 import pymongo.errors
-from motor.motor_asyncio import AsyncIOMotorClient
 
 from contracts import mongo_collections
-from controllers.memory.mongo import AtWire
 from controllers.notices.notice import Notice
 from crds import errors
 
@@ -40,28 +38,10 @@ class Waiting:
 
 
 class Outbox:
-    """One database. `fence` is asked before a write, and `at_wire` as it is sent. `timeout` in seconds."""
+    """The outbox in `database`. `fence` is asked before a write."""
 
-    def __init__(
-        self,
-        uri: str,
-        database: str,
-        *,
-        fence: Callable[[], None],
-        at_wire: Callable[[], None] = lambda: None,
-        timeout: float = 5.0,
-    ) -> None:
-        milliseconds = int(timeout * 1000)
-        self._client: Any = AsyncIOMotorClient(
-            uri,
-            appname="jervis-operator-notices",
-            event_listeners=[AtWire(at_wire)],
-            serverSelectionTimeoutMS=milliseconds,
-            connectTimeoutMS=milliseconds,
-            socketTimeoutMS=milliseconds,
-            tz_aware=True,
-        )
-        self._rows = self._client[database][mongo_collections.NOTICES]
+    def __init__(self, database: Any, *, fence: Callable[[], None]) -> None:
+        self._rows = database[mongo_collections.NOTICES]
         self._fence = fence
         self._indexed = False
 
@@ -78,7 +58,7 @@ class Outbox:
             "attempts": 0,
             "state": PENDING,
         }
-        with _trouble("keep a notice"):
+        with _translate_errors("keep a notice"):
             if not self._indexed:
                 await self._rows.create_index([("state", pymongo.ASCENDING), ("due", pymongo.ASCENDING)])
                 await self._rows.create_index([("taskUid", pymongo.ASCENDING)])
@@ -87,13 +67,13 @@ class Outbox:
 
     async def due(self, now: datetime, limit: int) -> list[Waiting]:
         """Those whose time has come, the longest due first. Raises `Unavailable`."""
-        with _trouble("list the notices"):
+        with _translate_errors("list the notices"):
             cursor = self._rows.find({"state": PENDING, "due": {"$lte": now}}).sort("due", pymongo.ASCENDING)
             return [_waiting(one) async for one in cursor.limit(limit)]
 
     async def waiting(self) -> int:
         """How many are not delivered yet. Raises `Unavailable`."""
-        with _trouble("count the notices"):
+        with _translate_errors("count the notices"):
             return int(await self._rows.count_documents({"state": PENDING}))
 
     async def delivered(self, notice_id: str, now: datetime) -> None:
@@ -110,14 +90,10 @@ class Outbox:
 
     async def _set(self, notice_id: str, values: Mapping[str, Any], counted: Mapping[str, int] | None = None) -> None:
         self._fence()
-        with _trouble("record what became of a notice"):
+        with _translate_errors("record what became of a notice"):
             # Not inserted: what was erased meanwhile stays so.
             more = {"$inc": dict(counted)} if counted else {}
             await self._rows.update_one({"_id": notice_id, "state": PENDING}, {"$set": dict(values), **more})
-
-    def close(self) -> None:
-        """Drop the connections."""
-        self._client.close()
 
 
 def _waiting(row: Mapping[str, Any]) -> Waiting:
@@ -125,7 +101,7 @@ def _waiting(row: Mapping[str, Any]) -> Waiting:
 
 
 @contextmanager
-def _trouble(what: str) -> Iterator[None]:
+def _translate_errors(what: str) -> Iterator[None]:
     try:
         yield
     except pymongo.errors.PyMongoError as error:

@@ -13,9 +13,10 @@ import prometheus_client
 import pymongo
 import pytest
 
-from clients import http
+from clients import http, mongo
 from controllers import metrics
-from controllers.notices import mongo, reconcile, sender
+from controllers.notices import mongo as outboxes
+from controllers.notices import reconcile, sender
 from controllers.pendingtask import task_index
 from crds import errors, scope
 from kb import api
@@ -38,7 +39,7 @@ class Archive:
 @dataclass
 class Site:
     hook: Hook
-    outbox: mongo.Outbox
+    outbox: outboxes.Outbox
     rows: Any
     tasks: task_index.Tasks
     loop: reconcile.Notifier
@@ -73,7 +74,8 @@ async def site(hook: Hook) -> AsyncIterator[Site]:
         made.asked.append(where)
         return made.rules if where.client_id == "acme" else []
 
-    outbox = mongo.Outbox(uri, name, fence=fence)
+    store = mongo.client(uri)
+    outbox = outboxes.Outbox(store[name], fence=fence)
     measured = metrics.Metrics(prometheus_client.CollectorRegistry())
     tasks = task_index.Tasks(lambda: made.now)
     async with http.client(tls=servers.TLS, find=sender.Judge(["127.0.0.0/8"]).find) as client:
@@ -92,7 +94,7 @@ async def site(hook: Hook) -> AsyncIterator[Site]:
         made = Site(hook, outbox, server[name]["task_notices"], tasks, loop, measured)
         made.rules = [test_notice.rule(f"enforce: notify {hook.url}/x on UserTask")]
         yield made
-    outbox.close()
+    store.close()
     server.drop_database(name)
     server.close()
 
