@@ -55,7 +55,7 @@ def client(
 
 
 @contextmanager
-def trouble(what: str) -> Iterator[None]:
+def translate_errors(what: str) -> Iterator[None]:
     """MongoDB's errors as ours."""
     try:
         yield
