@@ -64,4 +64,9 @@ def translate_errors(what: str) -> Iterator[None]:
     except pymongo.errors.PyMongoError as error:
         if isinstance(error, pymongo.errors.OperationFailure) and error.code in _TOO_LARGE:
             raise Refused(f"It cannot be stored: {str(error)[:200]}") from error
-        raise Unavailable(f"MongoDB did not {what}: {error}") from error
+        raise Unavailable(f"MongoDB did not {what}: {short(error)}") from error
+
+
+def short(error: Exception) -> str:
+    """What an error of the driver says, without its whole topology, which pymongo appends."""
+    return f"{type(error).__name__}: {str(error).split(', Timeout', 1)[0][:200]}"

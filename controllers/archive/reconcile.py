@@ -26,6 +26,7 @@ from functools import partial
 import structlog
 
 import kube
+from clients.mongo import Unavailable
 from controllers import backpressure, metrics, periodic
 from controllers.archive import clock, finished, listing, mongo, record, retention, sweep
 from controllers.archive.finished import Finished
@@ -109,7 +110,7 @@ class Archivist:
         begun = self._monotonic()
         try:
             again = await self.sweep_once()
-        except mongo.Unavailable as error:
+        except Unavailable as error:
             self._metrics.archive_up.set(0)
             log.warning("nothing is archived or deleted", reason=error.message)
             raise
@@ -140,7 +141,7 @@ class Archivist:
                 await self._archive.prepare()
                 self._prepared = True
             archived = await self._archive_all(listed, waiting, now)
-        except mongo.Unavailable:
+        except Unavailable:
             # Their Jobs go without an archive, at the next sweep.
             await self._listing.read(listed)
             raise
@@ -157,7 +158,7 @@ class Archivist:
     # -- archiving -------------------------------------------------------------------------------------------------
 
     async def _archive_all(self, listed: listing.Listed, waiting: int, now: datetime | None) -> int:
-        """Archive what has no mark, and read it into `listed`; how many. Raises `mongo.Unavailable`."""
+        """Archive what has no mark, and read it into `listed`; how many. Raises `Unavailable`."""
         done, width = 0, PARALLEL
         if not waiting:
             return done
@@ -182,7 +183,7 @@ class Archivist:
         return done
 
     async def _store(self, raws: Sequence[kube.Object]) -> list[Finished]:
-        """Write the objects into the archive; those that it has acknowledged. Raises `mongo.Unavailable`."""
+        """Write the objects into the archive; those that it has acknowledged. Raises `Unavailable`."""
         read = {task.uid: (task, raw) for raw in raws if (task := finished.of(raw)) is not None}
         able = {uid: pair for uid, pair in read.items() if not self._is_rejected(pair[0])}
         refused = await self._archive.store(self._documents(able))
@@ -241,7 +242,7 @@ class Archivist:
             log.info("jobs of finished tasks removed", tasks=len(some))
 
     async def _remove(self, tasks: dict[str, Finished], removals: Sequence[sweep.Removal]) -> int:
-        """Delete at the rate that the number asks for; how many. Raises `mongo.Unavailable`."""
+        """Delete at the rate that the number asks for; how many. Raises `Unavailable`."""
         rate, before = self._pace.rate(len(removals)), len(tasks)
         schedule = backpressure.Schedule(len(removals), len(removals) / rate, monotonic=self._monotonic)
         batch, width = max(1, min(listing.PAGE, round(rate))), PARALLEL

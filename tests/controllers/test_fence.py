@@ -146,7 +146,7 @@ async def test_two_first_writes_at_the_same_time_make_one_memory(written: Any) -
             found = await asyncio.gather(
                 *(leading.write(f"t{number}", {field: 1}) for field in "abcd"), return_exceptions=True
             )
-            assert all(error is None or isinstance(error, memories.Unavailable) for error in found)
+            assert all(error is None or isinstance(error, mongo.Unavailable) for error in found)
             for field, error in zip("abcd", found, strict=True):
                 if error is not None:
                     await leading.write(f"t{number}", {field: 1})
