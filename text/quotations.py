@@ -332,7 +332,7 @@ class Scanner:
 
     A part ends behind a full stop, its quotation marks and its marks, or at the end of a line. It does not end inside
     a quotation, unless at an empty line or after 4,000 characters. Where it is open whether it would end inside one,
-    the text behind it is read first, and then once more. What a sign is depends on the next `quotemarks.AHEAD`
+    the text behind it is read first, and then once more. What a sign is depends on the next `quotation_marks.AHEAD`
     characters, so the parts do not depend on the pieces.
     """
 

@@ -1,4 +1,4 @@
-"""The tools that look into the knowledge base: passages, code, and the hard rules; `relating` has that of the graph.
+"""The tools that look into the knowledge base: passages, code, and the hard rules; `graph_tool` has that of the graph.
 
 What a hard rule keeps back (`never-use-source`, `never-use-kind`) is in no result.
 

@@ -61,7 +61,7 @@ def make(request: api.IngestRequest, text: str, *, size: int, overlap: int) -> D
 def facts(
     request: api.IngestRequest, node: caller_facts.Base | None, derived: document_node.DocumentNode
 ) -> caller_facts.CallerFacts:
-    """What the caller gave, with the base node. Raises what `given.read` raises."""
+    """What the caller gave, with the base node. Raises what `caller_facts.read` raises."""
     node = node or base_node.threaded(request, derived)
     key = node.key if node else derived.key
     stated = caller_facts.read(request.nodes, request.relationships, anchor=key, where=request.scope)

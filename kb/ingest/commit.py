@@ -65,7 +65,9 @@ class Committer:
         urgency: priority.Priority,
         turn: document_locks.Turn,
     ) -> build.Built:
-        """Weave, resolve aliases, store vectors, commit the graph and clean; again if an alias changed meanwhile.
+        """Build the graph, resolve aliases, store vectors, commit the graph and clean up.
+
+        All of it again if an alias changed meanwhile.
 
         The vectors take what they are given from any owner of the document, so `turn` is looked at before each write
         to them; the graph compares its fence.

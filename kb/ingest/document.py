@@ -129,7 +129,7 @@ class Documents:
         return found is not None and not await self.overtaken(document_id, found[1])
 
     async def outdated(self, document_id: str, request: api.IngestRequest, *, awaits: bool = True) -> bool:
-        """Whether a newer version was stored before the request came (`intent.Intent.outdates`).
+        """Whether a newer version was stored before the request came (`request_record.IngestRequestRecord.outdates`).
 
         Raises `kb.errors.Undecided` while a newer request is open that is expected to end, where the request `awaits`
         that one.

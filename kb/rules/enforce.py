@@ -62,7 +62,8 @@ class RuleMatches:
     lines: tuple[tuple[api.Rule, routing.Ruling], ...] = ()
     broken: tuple[tuple[api.Rule, str], ...] = field(default=())
     prompt_rules: tuple[str, ...] = ()
-    """The rules of type CUSTOM in words, for the model that judges: the widest first, whole, TOLD_CHARS in all."""
+    """The rules of type CUSTOM in words, for the model that judges: whole, the widest first, up to
+    PROMPT_RULES_CHARS."""
     rules_too_long: tuple[api.Rule, ...] = ()
     overrides: overrides.Overrides = overrides.NONE
     """How models read it."""

@@ -1,7 +1,7 @@
 """Task memory: the run's input, which the operator wrote before it created the Job. Read only; one document per uid.
 
-Pure; `memory_reader` reads it. Source: seed 000 "TaskMemory - Context Passing" and "Python Orchestrator - Task Context
-Loading".
+Pure; `task_memory_reader` reads it. Source: seed 000 "TaskMemory - Context Passing" and "Python Orchestrator - Task
+Context Loading".
 """
 
 from __future__ import annotations

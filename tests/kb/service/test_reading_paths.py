@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md's reading paths of an ingest and of a question are the ways of one."""
+"""ARCHITECTURE.md's reading paths of an ingest and of a retrieval are the ways of one."""
 
 from __future__ import annotations
 
@@ -23,4 +23,4 @@ async def test_a_document_and_a_question_take_the_reading_paths(run: program.Run
         flow.agrees("an ingest", flow.end(kb.pid, recording))
         flow.begin(kb.pid, recording)
         await kb.client.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="Who wrote the parser?"))
-        flow.agrees("a question", flow.end(kb.pid, recording))
+        flow.agrees("a retrieval", flow.end(kb.pid, recording))
