@@ -91,7 +91,7 @@ class Metrics:
             self.undecided.labels(why)
         self.loop_seconds = Histogram(
             f"{_PREFIX}_loop_seconds",
-            "One pass of a loop",
+            "One pass of a loop, its waits included",
             ["loop"],
             registry=registry,
             buckets=(0.01, 0.1, 1, 10, 60),
