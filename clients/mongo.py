@@ -30,14 +30,24 @@ class Refused(errors.Permanent):
     """MongoDB can never take this: a document above 16 MiB, half a character, a number above 64 bits."""
 
 
-def client(uri: str, timeout: float = 5.0, *, listeners: Sequence[Any] = ()) -> Any:
-    """A client of MongoDB whose calls end after `timeout` seconds; `listeners` are pymongo's."""
+def client(
+    uri: str,
+    timeout: float = 5.0,
+    *,
+    absent: float | None = None,
+    app_name: str = "jervis-sources",
+    listeners: Sequence[Any] = (),
+) -> Any:
+    """A client of MongoDB whose calls end after `timeout` seconds, or after `absent` where no server is found.
+
+    The server's log names it by `app_name`; `listeners` are pymongo's.
+    """
     milliseconds = int(timeout * 1000)
     return AsyncIOMotorClient(
         uri,
-        appname="jervis-sources",
+        appname=app_name,
         event_listeners=list(listeners),
-        serverSelectionTimeoutMS=milliseconds,
+        serverSelectionTimeoutMS=milliseconds if absent is None else int(absent * 1000),
         connectTimeoutMS=milliseconds,
         socketTimeoutMS=milliseconds,
         tz_aware=True,
@@ -45,7 +55,7 @@ def client(uri: str, timeout: float = 5.0, *, listeners: Sequence[Any] = ()) -> 
 
 
 @contextmanager
-def trouble(what: str) -> Iterator[None]:
+def translate_errors(what: str) -> Iterator[None]:
     """MongoDB's errors as ours."""
     try:
         yield
@@ -54,4 +64,9 @@ def trouble(what: str) -> Iterator[None]:
     except pymongo.errors.PyMongoError as error:
         if isinstance(error, pymongo.errors.OperationFailure) and error.code in _TOO_LARGE:
             raise Refused(f"It cannot be stored: {str(error)[:200]}") from error
-        raise Unavailable(f"MongoDB did not {what}: {error}") from error
+        raise Unavailable(f"MongoDB did not {what}: {short(error)}") from error
+
+
+def short(error: Exception) -> str:
+    """What an error of the driver says, without its whole topology, which pymongo appends."""
+    return f"{type(error).__name__}: {str(error).split(', Timeout', 1)[0][:200]}"

@@ -89,6 +89,20 @@ class Metrics:
         )
         for why in ("failed", "unreadable", "forged"):
             self.undecided.labels(why)
+        self.loop_seconds = Histogram(
+            f"{_PREFIX}_loop_seconds",
+            "One pass of a loop, its waits included",
+            ["loop"],
+            registry=registry,
+            buckets=(0.01, 0.1, 1, 10, 60),
+        )
+        self.loop_errors = Counter(
+            f"{_PREFIX}_loop_errors",
+            "Passes of loops that ended in an error: operational (again later), permanent (an input has to change),"
+            " failed (an error of ours)",
+            ["loop", "retry"],
+            registry=registry,
+        )
         self.reconcile = Histogram(
             f"{_PREFIX}_reconcile_seconds",
             "One reconcile of one task",

@@ -7,7 +7,6 @@ that still names the former group is seen, and once after each start. On the lea
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +15,6 @@ from enum import StrEnum
 import structlog
 
 import kube
-from clients import backoff
 from controllers import admission, metrics
 from crds import errors, scope
 
@@ -51,7 +49,7 @@ class Named:
 
 class Projects:
     """Receives every task and Connection; `move` is a call of the knowledge base that returns how many documents it
-    changed. `admitted` knows what namespaces may have, None: anything; `sleep` is asyncio's."""
+    changed. `admitted` knows what namespaces may have, None: anything."""
 
     def __init__(
         self,
@@ -60,16 +58,12 @@ class Projects:
         admitted: admission.Admission | None = None,
         measured: metrics.Metrics,
         wall: Callable[[], datetime],
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._move, self._admission, self._metrics, self._wall, self._sleep = move, admitted, measured, wall, sleep
-        self._backoff = backoff.Doubling(first=EVERY, cap=max(EVERY, backoff.QUALIFICATION.cap))
+        self._move, self._admission, self._metrics, self._wall = move, admitted, measured, wall
         self._named: dict[Project, Named] = {}
         self._connections: dict[str, str] = {}
         """By uid: the group that a Connection named when it was last seen."""
         self._due: dict[Project, None] = {}
-        self.may_act = asyncio.Event()
-        """Set once the lease is held; losing it ends the process."""
 
     def task(self, raw: kube.Object) -> None:
         """A task was seen, new or changed."""
@@ -99,26 +93,7 @@ class Projects:
             # Also when an older one still names the former group: it may just have stored something there.
             self._due[client, project] = None
 
-    async def work(self) -> None:
-        """Move until cancelled."""
-        await self.may_act.wait()
-        failures = 0
-        while True:
-            try:
-                await self.once()
-                failures = 0
-            except errors.Operational as error:
-                failures += 1
-                self._metrics.regroups.labels(Result.POSTPONED).inc()
-                log.info("projects cannot be moved yet", reason=error.message, failures=failures)
-            except Exception:
-                # The edge of a round: a bug here must not stop the tasks.
-                failures += 1
-                self._metrics.failures.inc()
-                log.exception("projects cannot be moved")
-            await self._sleep(self._backoff.delay(failures) if failures else EVERY)
-
-    async def once(self) -> None:
+    async def reconcile_once(self) -> None:
         """Move every project that is due. Raises `Operational`: that one and the rest stay due."""
         for one in list(self._due):
             self._due.pop(one)
@@ -126,6 +101,7 @@ class Projects:
                 await self._one(*one)
             except errors.Operational:
                 self._due[one] = None
+                self._metrics.regroups.labels(Result.POSTPONED).inc()
                 raise
 
     async def _one(self, client: str, project: str) -> None:

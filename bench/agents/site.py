@@ -22,6 +22,7 @@ from aiohttp import web
 
 from bench import variables
 from bench.agents import shapes
+from clients import mongo
 from controllers.archive import mongo as archives
 from sources.effects import wire
 from tests.fakes.ollama import process
@@ -266,9 +267,9 @@ async def opened(folder: Path | None = None, **flags: Any) -> AsyncIterator[Site
 
 async def _indexed(uri: str, name: str) -> None:
     """The indexes of what runs write are the operator's."""
-    archive = archives.Archive(uri, name, fence=lambda: None, timeout=60, absent=60)
-    await archive.prepare()
-    archive.close()
+    client = mongo.client(uri, 60)
+    await archives.Archive(client[name], fence=lambda: None, timeout=60).prepare()
+    client.close()
 
 
 @contextlib.asynccontextmanager

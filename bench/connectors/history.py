@@ -204,7 +204,7 @@ class Rig:
         self.world.work(dice)
 
     async def _settle(self) -> None:
-        await self.removing.look()
+        await self.removing.reconcile_once()
         if self.site.type is connection.Type.MEETING:
             await self._meetings.index()
 

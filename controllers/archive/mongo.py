@@ -6,8 +6,7 @@ Every call may be repeated after a lost answer.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,13 +15,11 @@ import bson
 import bson.errors
 import pymongo
 import pymongo.errors
-from motor.motor_asyncio import AsyncIOMotorClient
 
+from clients.mongo import Refused, Unavailable, translate_errors
 from contracts import mongo_collections
 from controllers.archive import traces
 from controllers.archive.query import Place, Query
-from controllers.memory.mongo import AtWire
-from crds import errors
 
 ARCHIVE = mongo_collections.ARCHIVE
 MEMORY = mongo_collections.MEMORY
@@ -53,14 +50,6 @@ _OF_CHAT = [*_OF_SCOPE, ("conversation", pymongo.ASCENDING), ("at", pymongo.DESC
 _SUMMARY = {"object.spec.content": 0, "object.spec.messages": 0, "result": 0}
 
 
-class Unavailable(errors.Operational):
-    """MongoDB is away or busy."""
-
-
-class Rejected(errors.Permanent):
-    """MongoDB will never take this document."""
-
-
 @dataclass(frozen=True, slots=True)
 class Held:
     """What is archived of one task: the generation of its spec, and its correlationId for the log."""
@@ -70,41 +59,20 @@ class Held:
 
 
 class Archive:
-    """One database. `fence` is asked before a write, and `at_wire` as it is sent.
+    """The archive in `database`. `fence` is asked before a write, which the servers confirm within `timeout`
+    seconds."""
 
-    `timeout` in seconds bounds every answer, and `absent` the search for a server: a client may wait for the 503.
-    """
-
-    def __init__(
-        self,
-        uri: str,
-        database: str,
-        *,
-        fence: Callable[[], None],
-        at_wire: Callable[[], None] = lambda: None,
-        timeout: float = 5.0,
-        absent: float = 2.0,
-    ) -> None:
-        milliseconds = int(timeout * 1000)
-        self._client: Any = AsyncIOMotorClient(
-            uri,
-            appname="jervis-operator-archive",
-            event_listeners=[AtWire(at_wire)],
-            serverSelectionTimeoutMS=int(absent * 1000),
-            connectTimeoutMS=milliseconds,
-            socketTimeoutMS=milliseconds,
-            tz_aware=True,
-        )
-        self._database = self._client[database]
+    def __init__(self, database: Any, *, fence: Callable[[], None], timeout: float = 5.0) -> None:
+        self._database = database
         # What may be deleted afterwards has to survive the loss of a server: on a majority, and in its journal.
-        durable = pymongo.WriteConcern(w="majority", j=True, wtimeout=milliseconds)
+        durable = pymongo.WriteConcern(w="majority", j=True, wtimeout=int(timeout * 1000))
         self._archive = self._database.get_collection(ARCHIVE, write_concern=durable)
         self._fence = fence
 
     async def prepare(self) -> None:
         """Create the indexes; doing it again changes nothing. Raises `Unavailable`."""
         self._fence()
-        with _trouble("create the archive's indexes"):
+        with translate_errors("create the archive's indexes"):
             for keys in _INDEXES:
                 await self._archive.create_index(keys)
             for keys in _OF_MEMORY:
@@ -121,14 +89,14 @@ class Archive:
 
     async def results(self, uids: Collection[str]) -> AsyncGenerator[Mapping[str, Any]]:
         """The documents of `task_results` that these tasks have, one after the other. Raises `Unavailable`."""
-        with _trouble("read the tasks' results"):
+        with translate_errors("read the tasks' results"):
             async for found in self._database[RESULTS].find({"_id": {"$in": list(uids)}}):
                 yield found
 
     async def live(self, uid: str) -> Mapping[str, Any] | None:
         """Namespace, name, scope and result of a task that a run was made for; None when no run stored one. Whose it
         is stands in what the run was given. Raises `Unavailable`."""
-        with _trouble("read the task's result"):
+        with translate_errors("read the task's result"):
             owner = await self._database[MEMORY].find_one({"_id": uid}, {"namespace": 1, "name": 1, "scope": 1})
             if owner is None:
                 return None
@@ -139,7 +107,7 @@ class Archive:
         """Namespace and name of a task, whether it lives or is archived; None for one that is not known. Raises
         `Unavailable`."""
         fields = {"namespace": 1, "name": 1}
-        with _trouble("read whose task it is"):
+        with translate_errors("read whose task it is"):
             for collection in (self._archive, self._database[MEMORY]):
                 found: Mapping[str, Any] | None = await collection.find_one({"_id": uid}, fields)
                 if found is not None:
@@ -148,7 +116,7 @@ class Archive:
 
     async def left(self, uid: str) -> traces.Stored:
         """What runs of a task wrote about their work. Raises `Unavailable`."""
-        with _trouble("read what the task's runs did"):
+        with translate_errors("read what the task's runs did"):
             fence = await self._database[FENCES].find_one({"_id": uid})
             result = await self._database[RESULTS].find_one({"_id": uid}, {"round": 1, "confidence": 1})
 
@@ -173,25 +141,25 @@ class Archive:
     async def texts(self, uid: str, keys: Collection[str]) -> dict[str, str]:
         """Those of the task's stored values that are kept under these keys, as JSON text. Raises `Unavailable`."""
         wanted = [f"{uid}/{key}" for key in keys]
-        with _trouble("read the task's artifacts"):
+        with translate_errors("read the task's artifacts"):
             found = self._database[ARTIFACTS].find({"_id": {"$in": wanted}}, {"body": 1})
             return {str(one["_id"]).partition("/")[2]: str(one["body"]) async for one in found}
 
-    async def store(self, documents: AsyncIterable[Mapping[str, Any]]) -> Mapping[str, Rejected]:
+    async def store(self, documents: AsyncIterable[Mapping[str, Any]]) -> Mapping[str, Refused]:
         """Insert or replace by _id; returns once all are acknowledged, with those that MongoDB will never take.
 
         Raises `Unavailable`: then some may be stored, and storing them again changes nothing.
         """
-        refused: dict[str, Rejected] = {}
+        refused: dict[str, Refused] = {}
         batch: list[Mapping[str, Any]] = []
         size = 0
         async for document in documents:
             try:
-                with _trouble("take the archived task"):
+                with translate_errors("take the archived task"):
                     length = len(bson.encode(document))
                 if length > MOST_BYTES:
-                    raise Rejected(f"the archived task is {length} bytes with its result, more than {MOST_BYTES}")
-            except Rejected as error:
+                    raise Refused(f"the archived task is {length} bytes with its result, more than {MOST_BYTES}")
+            except Refused as error:
                 refused[document["_id"]] = error
                 continue
             if batch and size + length > MOST_BYTES:
@@ -201,7 +169,7 @@ class Archive:
             size += length
         return refused | await self._write(batch)
 
-    async def _write(self, batch: Sequence[Mapping[str, Any]]) -> dict[str, Rejected]:
+    async def _write(self, batch: Sequence[Mapping[str, Any]]) -> dict[str, Refused]:
         """One batch. A document that is refused holds up none of the others."""
         if not batch:
             return {}
@@ -213,14 +181,14 @@ class Archive:
             )
             for one in batch
         ]
-        with _trouble("take the archived tasks"):
+        with translate_errors("take the archived tasks"):
             try:
                 written = await self._archive.bulk_write(updates, ordered=False)
             except pymongo.errors.BulkWriteError as error:
                 if error.details.get("writeConcernErrors"):
                     raise
                 return {
-                    batch[one["index"]]["_id"]: Rejected(
+                    batch[one["index"]]["_id"]: Refused(
                         f"MongoDB does not take the archived task: {str(one.get('errmsg'))[:200]}"
                     )
                     for one in error.details["writeErrors"]
@@ -245,7 +213,7 @@ class Archive:
                 {"archivedAt": {"$gt": after.at}},
                 {"archivedAt": after.at, "_id": {"$gt": after.uid}},
             ]
-        with _trouble("list the finished tasks whose outcomes are not reported"):
+        with translate_errors("list the finished tasks whose outcomes are not reported"):
             cursor = self._archive.find(query).sort([("archivedAt", 1), ("_id", 1)]).limit(limit)
             return [one async for one in cursor]
 
@@ -264,20 +232,20 @@ class Archive:
                 {"archivedAt": {"$gt": after.at}},
                 {"archivedAt": after.at, "_id": {"$gt": after.uid}},
             ]
-        with _trouble("list the finished tasks"):
+        with translate_errors("list the finished tasks"):
             cursor = self._archive.find(query, _SUMMARY).sort([("archivedAt", 1), ("_id", 1)]).limit(limit)
             return [one async for one in cursor]
 
     async def record_outcome(self, uid: str, outcome: Mapping[str, Any]) -> None:
         """Store the answer of the knowledge base about the task. Raises `Unavailable`."""
         self._fence()
-        with _trouble("record the answer about an outcome"):
+        with translate_errors("record the answer about an outcome"):
             await self._archive.update_one({"_id": uid}, {"$set": {"outcome": dict(outcome)}})
 
     async def confirmed(self, uids: Collection[str]) -> dict[str, Held]:
         """What the archive holds of them at this moment. Raises `Unavailable`."""
         fields = {"object.metadata.generation": 1, "object.spec.correlationId": 1}
-        with _trouble("confirm the archived tasks"):
+        with translate_errors("confirm the archived tasks"):
             found = self._archive.find({"_id": {"$in": list(uids)}}, fields)
             return {
                 one["_id"]: Held(
@@ -302,13 +270,13 @@ class Archive:
                 {"archivedAt": after.at, "_id": {"$gt": after.uid}},
             ]
         fields = {"namespace": 1, "name": 1, "archivedAt": 1}
-        with _trouble("list what runs left behind"):
+        with translate_errors("list what runs left behind"):
             cursor = self._archive.find(query, fields).sort([("archivedAt", 1), ("_id", 1)]).limit(limit)
             return [one async for one in cursor]
 
     async def sweep(self, uids: Collection[str], now: datetime) -> dict[str, int]:
         """Remove what runs of these tasks left behind; how many documents of each collection. Raises `Unavailable`."""
-        with _trouble("remove what runs left behind"):
+        with translate_errors("remove what runs left behind"):
             removed = await self._remove(uids)
             self._fence()
             # Last: a sweep that was cut off is repeated.
@@ -317,12 +285,12 @@ class Archive:
 
     async def overdue(self, namespaces: Collection[str], before: datetime, most: int) -> int:
         """How many tasks `expire` would remove, counted up to `most`. Raises `Unavailable`."""
-        with _trouble("count what was archived long ago"):
+        with translate_errors("count what was archived long ago"):
             return int(await self._archive.count_documents(_expired(namespaces, before), limit=most))
 
     async def size(self) -> int:
         """About how many tasks the archive holds. Raises `Unavailable`."""
-        with _trouble("count the archived tasks"):
+        with translate_errors("count the archived tasks"):
             return int(await self._archive.estimated_document_count())
 
     async def expire(self, namespaces: Collection[str], before: datetime, limit: int) -> int:
@@ -330,7 +298,7 @@ class Archive:
 
         Raises `Unavailable`.
         """
-        with _trouble("remove what was archived long ago"):
+        with translate_errors("remove what was archived long ago"):
             cursor = self._archive.find(_expired(namespaces, before), {"_id": 1})
             uids = [one["_id"] async for one in cursor.sort([("archivedAt", 1), ("_id", 1)]).limit(limit)]
             if not uids:
@@ -356,13 +324,13 @@ class Archive:
                 "updatedAt": {"$lt": before},
                 "_id": {"$gt": after},
             }
-            with _trouble("list the memories of tasks"):
+            with translate_errors("list the memories of tasks"):
                 cursor = memory.find(query, {"namespace": 1, "name": 1, "leaseCreated": 1}).sort("_id", 1).limit(limit)
                 found = [one async for one in cursor]
             held = await self.confirmed([one["_id"] for one in found])
             if held:
                 self._fence()
-                with _trouble("note which tasks are archived"):
+                with translate_errors("note which tasks are archived"):
                     await memory.update_many({"_id": {"$in": list(held)}}, {"$set": {"archived": True}})
             left = [one for one in found if one["_id"] not in held]
             if left or len(found) < limit:
@@ -371,7 +339,7 @@ class Archive:
 
     async def abandon(self, uids: Collection[str]) -> dict[str, int]:
         """Remove what is kept of tasks that were deleted and never archived, by collection. Raises `Unavailable`."""
-        with _trouble("remove what deleted tasks left behind"):
+        with translate_errors("remove what deleted tasks left behind"):
             return await self._remove(uids)
 
     async def _remove(self, uids: Collection[str]) -> dict[str, int]:
@@ -392,33 +360,16 @@ class Archive:
                 {"completedAt": {"$lt": query.before.at}},
                 {"completedAt": query.before.at, "_id": {"$lt": query.before.uid}},
             ]
-        with _trouble("read the history"):
+        with translate_errors("read the history"):
             cursor = self._archive.find(wanted, _SUMMARY).sort(_NEWEST_FIRST).limit(query.limit)
             return [one async for one in cursor]
 
     async def one(self, uid: str) -> Mapping[str, Any] | None:
         """The whole archived document, or None. Raises `Unavailable`."""
-        with _trouble("read the history"):
+        with translate_errors("read the history"):
             found: Mapping[str, Any] | None = await self._archive.find_one({"_id": uid})
         return found
-
-    def close(self) -> None:
-        """Drop the connections."""
-        self._client.close()
 
 
 def _expired(namespaces: Collection[str], before: datetime) -> dict[str, Any]:
     return {"archivedAt": {"$lt": before}, "namespace": {"$in": list(namespaces)}, "sweptAt": {"$exists": True}}
-
-
-@contextmanager
-def _trouble(what: str) -> Iterator[None]:
-    """The driver's errors by their retry meaning."""
-    try:
-        yield
-    except (pymongo.errors.DocumentTooLarge, bson.errors.BSONError, OverflowError) as error:
-        raise Rejected(f"MongoDB cannot {what}: {type(error).__name__}: {str(error)[:200]}") from error
-    except pymongo.errors.PyMongoError as error:
-        # pymongo appends its whole topology to a message; its first clause says what is wrong.
-        short = str(error).split(", Timeout", 1)[0][:200]
-        raise Unavailable(f"MongoDB did not {what}: {type(error).__name__}: {short}") from error

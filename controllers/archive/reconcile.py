@@ -26,7 +26,8 @@ from functools import partial
 import structlog
 
 import kube
-from controllers import backpressure, metrics
+from clients.mongo import Unavailable
+from controllers import backpressure, metrics, periodic
 from controllers.archive import clock, finished, listing, mongo, record, retention, sweep
 from controllers.archive.finished import Finished
 from crds import errors, labels
@@ -102,29 +103,19 @@ class Archivist:
         self._row = 0
         self._due = 0
         """Tasks that the last sweep found to archive or delete."""
-        self.may_act = asyncio.Event()
-        """Set once the lease is held; losing it ends the process."""
 
-    async def work(self) -> None:
-        """Sweep until cancelled."""
-        await self.may_act.wait()
-        while True:
-            again = False
-            await self._calm()
-            begun = self._monotonic()
-            try:
-                again = await self.once()
-                self._metrics.archive_up.set(1)
-            except mongo.Unavailable as error:
-                self._metrics.archive_up.set(0)
-                log.warning("nothing is archived or deleted", reason=error.message)
-            except errors.JervisError as error:
-                log.warning("the sweep of finished tasks failed", reason=error.message)
-            except Exception:
-                # The edge of a sweep: a bug of ours here must not stop the tasks.
-                self._metrics.failures.inc()
-                log.exception("sweeping failed")
-            await self._sleep(0.0 if again else max(0.0, self._pace.every - (self._monotonic() - begun)))
+    async def reconcile_once(self) -> periodic.RequeueAfter:
+        """Sweep once no task waits; the next sweep is due `every` seconds after the begin of this one, or at once."""
+        await self._calm()
+        begun = self._monotonic()
+        try:
+            again = await self.sweep_once()
+        except Unavailable as error:
+            self._metrics.archive_up.set(0)
+            log.warning("nothing is archived or deleted", reason=error.message)
+            raise
+        self._metrics.archive_up.set(1)
+        return periodic.RequeueAfter(0.0 if again else max(0.0, self._pace.every - (self._monotonic() - begun)))
 
     async def _calm(self) -> None:
         """Return once no task waits, or after another `every`; the sooner the more the last sweep found to do."""
@@ -134,7 +125,7 @@ class Archivist:
                 return
             await self._sleep(LOOK_SECONDS)
 
-    async def once(self) -> bool:
+    async def sweep_once(self) -> bool:
         """One sweep over everything; True when its bounds left something and something was done."""
         listed = await self._listing.all()
         tasks = listed.tasks
@@ -150,7 +141,7 @@ class Archivist:
                 await self._archive.prepare()
                 self._prepared = True
             archived = await self._archive_all(listed, waiting, now)
-        except mongo.Unavailable:
+        except Unavailable:
             # Their Jobs go without an archive, at the next sweep.
             await self._listing.read(listed)
             raise
@@ -167,7 +158,7 @@ class Archivist:
     # -- archiving -------------------------------------------------------------------------------------------------
 
     async def _archive_all(self, listed: listing.Listed, waiting: int, now: datetime | None) -> int:
-        """Archive what has no mark, and read it into `listed`; how many. Raises `mongo.Unavailable`."""
+        """Archive what has no mark, and read it into `listed`; how many. Raises `Unavailable`."""
         done, width = 0, PARALLEL
         if not waiting:
             return done
@@ -192,7 +183,7 @@ class Archivist:
         return done
 
     async def _store(self, raws: Sequence[kube.Object]) -> list[Finished]:
-        """Write the objects into the archive; those that it has acknowledged. Raises `mongo.Unavailable`."""
+        """Write the objects into the archive; those that it has acknowledged. Raises `Unavailable`."""
         read = {task.uid: (task, raw) for raw in raws if (task := finished.of(raw)) is not None}
         able = {uid: pair for uid, pair in read.items() if not self._is_rejected(pair[0])}
         refused = await self._archive.store(self._documents(able))
@@ -251,7 +242,7 @@ class Archivist:
             log.info("jobs of finished tasks removed", tasks=len(some))
 
     async def _remove(self, tasks: dict[str, Finished], removals: Sequence[sweep.Removal]) -> int:
-        """Delete at the rate that the number asks for; how many. Raises `mongo.Unavailable`."""
+        """Delete at the rate that the number asks for; how many. Raises `Unavailable`."""
         rate, before = self._pace.rate(len(removals)), len(tasks)
         schedule = backpressure.Schedule(len(removals), len(removals) / rate, monotonic=self._monotonic)
         batch, width = max(1, min(listing.PAGE, round(rate))), PARALLEL

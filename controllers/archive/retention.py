@@ -96,7 +96,7 @@ class Retention:
     async def sweep(self, namespaces: Collection[str], finished: Collection[str], now: datetime) -> None:
         """Remove what is due. `namespaces` were listed to the end; `finished` are the uids found there.
 
-        Raises `mongo.Unavailable`.
+        Raises `clients.mongo.Unavailable`.
         """
         await self._leftovers(namespaces, finished, now)
         await self._history(namespaces, now)

@@ -7,7 +7,6 @@ container runs it, so of that one only a failure counts.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -15,6 +14,7 @@ from typing import Annotated, Any
 import pydantic
 from pydantic import Field, StringConstraints
 
+from controllers import job_tracker
 from controllers.codeanalysis import job
 from crds.model import Model
 from crds.values import ContentRef
@@ -70,27 +70,21 @@ class Ended:
     failure: Failure | None
 
 
-def ended(found: Mapping[str, Any]) -> Failure | bool | None:
-    """False while the Job runs; None if it is complete; why it failed otherwise."""
-    for one in (found.get("status") or {}).get("conditions") or ():
-        if one.get("status") != "True":
-            continue
-        if one.get("type") == "Complete":
-            return None
-        if one.get("type") == "Failed":
-            reason = str(one.get("reason") or "")
-            known = reason if reason == "DeadlineExceeded" else "JobFailed"
-            return Failure(reason=known, message=f"Its Job failed: {one.get('message') or reason}"[:_CUT])
-    return False
+def failure(end: job_tracker.JobEnd) -> Failure | None:
+    """Why the Job failed; None if it is complete."""
+    if end.complete:
+        return None
+    known = end.reason if end.reason == "DeadlineExceeded" else "JobFailed"
+    return Failure(reason=known, message=f"Its Job failed: {end.message or end.reason}"[:_CUT])
 
 
 def read(pods: Sequence[Mapping[str, Any]], failed: Failure | None) -> Ended:
     """The end of a Job whose pods these are; `failed` is what its conditions say."""
-    pod = max(pods, key=lambda one: str(one["metadata"].get("creationTimestamp", "")), default=None)
+    pod = job_tracker.latest_pod(pods)
     said: dict[str, Any] = {}
     failures: list[Failure] = []
-    for name, state in _ends(pod or {}):
-        spoken = _message(state)
+    for name, state in _ends(pod):
+        spoken = job_tracker.termination_message(state)
         if name != job.JOERN:
             said |= {key: value for key, value in spoken.items() if value is not None and key != "failure"}
         failures += _failures(name, state, spoken.get("failure"))
@@ -104,14 +98,14 @@ def read(pods: Sequence[Mapping[str, Any]], failed: Failure | None) -> Ended:
     # A pod says more than its Job does: that one only counts.
     if failed is not None and (not failures or failed.reason == "DeadlineExceeded"):
         failures.insert(0, failed)
-    if pod is None and failed is None:
+    if not pod and failed is None:
         failures.append(Failure(reason="JobLost", message="Its Job is complete, and its pod is gone."))
     return Ended(report, failures[0] if failures else None)
 
 
 def waiting(pod: Mapping[str, Any]) -> str:
     """Why the pod does not start, as a sentence; "" if it does, or will."""
-    for one in _statuses(pod):
+    for one in job_tracker.container_statuses(pod):
         found = (one.get("state") or {}).get("waiting") or {}
         if found.get("reason") in _STUCK:
             return f"Container {one['name']}: {found['reason']}: {found.get('message') or ''}"[:_CUT].strip()
@@ -123,25 +117,10 @@ _STUCK = frozenset(
 )
 
 
-def _statuses(pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    status = pod.get("status") or {}
-    yield from status.get("initContainerStatuses") or ()
-    yield from status.get("containerStatuses") or ()
-
-
 def _ends(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for one in _statuses(pod):
-        state = (one.get("state") or {}).get("terminated")
-        if state:
-            yield str(one["name"]), state
-
-
-def _message(state: Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        spoken = json.loads(state.get("message") or "{}")
-    except (ValueError, RecursionError):  # brackets enough for the latter fit into a message
-        return {}
-    return spoken if isinstance(spoken, dict) else {}
+    for status in job_tracker.container_statuses(pod):
+        if state := job_tracker.terminated(status):
+            yield str(status["name"]), state
 
 
 _BY_CONTAINER = {job.CLONE: "CloneFailed", job.JOERN: "JoernFailed"}

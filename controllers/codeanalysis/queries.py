@@ -13,11 +13,10 @@ import structlog
 
 import kube
 from codegraph import api
-from controllers import metrics
+from controllers import job_tracker, metrics
 from controllers.codeanalysis import job, jobs, outcome, status
 from crds import connection, errors
 from kb import client as kb
-from kube import lease
 from sources.core import repositories
 
 log = structlog.get_logger(__name__)
@@ -36,7 +35,7 @@ class Queries:
     ) -> None:
         self._kb, self._jobs, self._find, self._metrics = knowledge, made, find, measured
 
-    async def tend(self, there: Mapping[str, kube.Object], most: int) -> int:
+    async def reconcile(self, there: Mapping[str, kube.Object], most: int) -> int:
         """Bring Jobs and queries together; how many of their Jobs run. `there` are all Jobs of analyses by name, `most`
         of them may be queries'. Raises `crds.errors.Operational`."""
         try:
@@ -50,43 +49,37 @@ class Queries:
             return _running(there)
         count = 0
         for one in running:
-            count += await self._guarded(one, there)
+            count += await self._runs(one, there)
         names = {_name(one) for one in running}
         for name, raw in there.items():
             if not _ours(name) or name in names or self._jobs.expires(raw):
                 continue
             # Its query has a result, or is gone; the pod ends by itself.
-            over = outcome.ended(raw)
-            if isinstance(over, bool):
+            end = job_tracker.ended(raw)
+            if end is None:
                 count += 1
             else:
-                self._metrics.code_analyses.labels(status.SUCCEEDED if over is None else over.reason).inc()
+                failed = outcome.failure(end)
+                self._metrics.code_analyses.labels(status.SUCCEEDED if failed is None else failed.reason).inc()
                 await self._jobs.expire(name)
         return count
 
-    async def _guarded(self, one: api.QueryWork, there: Mapping[str, kube.Object]) -> bool:
-        try:
-            return await self._tend(one, there)
-        except lease.Fenced:
-            raise
-        except kube.Forbidden as error:
-            # A quota, most often. A query is not waited for: it would hold the place of all others.
-            return await self._refuse(one, error)
-        except errors.Operational as error:
-            log.info("query not looked at", query=one.id, reason=error.message)
-            return True
-        except errors.Permanent as error:
-            return await self._refuse(one, error)
+    async def _runs(self, one: api.QueryWork, there: Mapping[str, kube.Object]) -> bool:
+        async def reconcile() -> bool:
+            try:
+                return await self._reconcile_job(one, there)
+            except kube.Forbidden as error:
+                # A quota, most often. A query is not waited for: it would hold the place of all others.
+                raise kube.Refused(error.message) from error
 
-    async def _refuse(self, one: api.QueryWork, error: errors.JervisError) -> bool:
-        if jobs.ADOPTED not in error.message:
-            with suppress(errors.JervisError):
-                await self._jobs.delete(_name(one))
-        with suppress(errors.Operational):  # the next look says it
-            await self._fail(one, outcome.Failure(reason="JobRefused", message=f"Its Job is refused: {error.message}"))
-        return False
+        async def refused(error: errors.Permanent) -> None:
+            why = outcome.Failure(reason="JobRefused", message=f"Its Job is refused: {error.message}")
+            with suppress(errors.Operational):  # the next pass says it
+                await self._fail(one, why)
 
-    async def _tend(self, one: api.QueryWork, there: Mapping[str, kube.Object]) -> bool:
+        return await self._jobs.reconcile_job(_name(one), reconcile, refused)
+
+    async def _reconcile_job(self, one: api.QueryWork, there: Mapping[str, kube.Object]) -> bool:
         found = there.get(_name(one))
         if found is None and one.job_uid:
             await self._fail(one, outcome.Failure(reason="JobLost", message="Its Job vanished."))
@@ -98,16 +91,16 @@ class Queries:
                 why = f"Its scope may read no Git Connection {one.connection} in namespace {one.namespace}."
                 await self._fail(one, outcome.Failure(reason=status.NOT_FOUND, message=why))
                 return False
-            uid = await (self._jobs.make(made) if found is None else self._jobs.equip(made, found))
+            uid = await self._jobs.make(made, found)
             await self._kb.analyze.made(one.id, uid)
             return True
-        over = outcome.ended(found)
-        if isinstance(over, bool):
+        end = job_tracker.ended(found)
+        if end is None:
             return True
         # Its pod has ended and posted nothing.
-        end = await self._jobs.end(one.id, over)
+        result = await self._jobs.result(one.id, end)
         silent = outcome.Failure(reason="ReportFailed", message="Its pod ended without a result.")
-        await self._fail(one, end.failure or silent, end.report.commit)
+        await self._fail(one, result.failure or silent, result.report.commit)
         await self._jobs.expire(_name(one))
         return False
 
@@ -137,7 +130,7 @@ class Queries:
 
 
 def _running(there: Mapping[str, kube.Object]) -> int:
-    return sum(_ours(name) and isinstance(outcome.ended(raw), bool) for name, raw in there.items())
+    return sum(_ours(name) and job_tracker.ended(raw) is None for name, raw in there.items())
 
 
 def _ours(name: str) -> bool:

@@ -7,21 +7,18 @@ task whose Job is refused holds up no other; no end of a Job is a failure of its
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 import structlog
 
 import kube
-from controllers import metrics
+from controllers import job_tracker, metrics
 from controllers.codeanalysis import job, jobs, outcome, queries, status
 from controllers.pendingtask import cache, decision, status_writer, transitions
 from crds import conditions, connection, errors, labels, pendingtask
 from crds.phases import TERMINAL, Phase
-from kube import lease
 
 log = structlog.get_logger(__name__)
 EVERY_SECONDS = 5.0
@@ -47,29 +44,16 @@ class Analyses:
         find: Find,
         measured: metrics.Metrics,
         wall: Callable[[], datetime],
-        every: float = EVERY_SECONDS,
     ) -> None:
         self._api, self._cache, self._writer, self._jobs, self._asked = api, cached, written, made, asked
-        self._at_once, self._find, self._metrics, self._wall, self._every = at_once, find, measured, wall, every
+        self._at_once, self._find, self._metrics, self._wall = at_once, find, measured, wall
         self._turns: dict[str, int] = {}
         """By namespace: the number of its last turn."""
         self._idle = IDLE_LOOKS
         self._refused: dict[str, datetime] = {}
         """By uid: since when its Job is forbidden, by a quota for example."""
 
-    async def run(self, may_act: asyncio.Event) -> None:
-        """Look again and again once `may_act` is set, until cancelled."""
-        await may_act.wait()
-        while True:
-            try:
-                await self.look()
-            except lease.Fenced:
-                raise
-            except errors.JervisError as error:
-                log.info("repositories not analyzed", reason=error.message)
-            await asyncio.sleep(self._every)
-
-    async def look(self) -> None:
+    async def reconcile_once(self) -> None:
         """Do what can be done now. Raises `crds.errors.Operational`."""
         waiting = [task for uid in self._cache.tasks.analyzing() if (task := self._cache.tasks.get(uid)) is not None]
         if self._jobs is None:
@@ -81,13 +65,13 @@ class Analyses:
             return
         there = await self._jobs.all()
         begun = [task for task in waiting if task.status.git is not None and task.status.git.job]
-        running = [task.metadata.namespace for task in begun if await self._guarded(task, there)]
+        running = [task.metadata.namespace for task in begun if await self._runs(task, there)]
         mine = {task.metadata.uid for task in waiting}
         for name, raw in there.items():
             if not name.startswith(job.QUERY_PREFIX) and raw["metadata"]["labels"][labels.CODE_ANALYSIS] not in mine:
                 running += [""] if await self._stray(raw) else []
         if self._asked is not None:
-            running += [""] * await self._asked.tend(there, self._at_once - len(running))
+            running += [""] * await self._asked.reconcile(there, self._at_once - len(running))
         self._idle = 0 if there or waiting else self._idle % (IDLE_LOOKS + 1)
         self._metrics.code_jobs.set(len(running))
         await self._admit([task for task in waiting if task not in begun], running)
@@ -130,41 +114,34 @@ class Analyses:
         named = job.name(task.metadata.uid)
         running = status.condition(task, None, status.RUNNING, f"Job {named} analyzes it.", self._wall())
         fresh = await self._write(task, {"job": named}, running)
-        return fresh is not None and await self._guarded(fresh, {})
+        return fresh is not None and await self._runs(fresh, {})
 
-    async def _guarded(self, task: pendingtask.PendingTask, there: dict[str, kube.Object]) -> bool:
-        """Whether its Job still runs, or may."""
-        try:
-            runs = await self._tend(task, there)
-            self._refused.pop(task.metadata.uid, None)
-            return runs
-        except lease.Fenced:
-            raise
-        except kube.Forbidden as error:
-            since = self._refused.setdefault(task.metadata.uid, self._wall())
-            if self._wall() - since < status.PATIENCE:
+    async def _runs(self, task: pendingtask.PendingTask, there: dict[str, kube.Object]) -> bool:
+        """Whether its Job still runs, or may. One that is forbidden, by a quota for example, is tried for a while."""
+        jobs_, uid = self._jobs, task.metadata.uid
+        assert jobs_ is not None
+        assert task.status.git is not None
+
+        async def reconcile() -> bool:
+            try:
+                runs = await self._reconcile_job(task, there)
+            except kube.Forbidden as error:
+                since = self._refused.setdefault(uid, self._wall())
+                if self._wall() - since >= status.PATIENCE:
+                    raise kube.Refused(error.message) from error
                 await self._show(task, "JobRefused", f"Its Job is refused: {error.message}")
                 return True
-            return await self._refuse(task, error)
-        except errors.Operational as error:
-            log.info("analysis not looked at", task=task.metadata.name, reason=error.message)
-            return True
-        except errors.Permanent as error:
-            return await self._refuse(task, error)
+            self._refused.pop(uid, None)
+            return runs
 
-    async def _refuse(self, task: pendingtask.PendingTask, error: errors.JervisError) -> bool:
-        """A quota, an admission policy, a manifest that the settings spoil. A Job without its token would wait."""
-        assert self._jobs is not None
-        assert task.status.git is not None
-        self._refused.pop(task.metadata.uid, None)
-        if jobs.ADOPTED not in error.message:
-            with suppress(errors.JervisError):
-                await self._jobs.delete(task.status.git.job)
-        why = outcome.Failure(reason="JobRefused", message=f"Its Job is refused: {error.message}")
-        await self._end(task, outcome.Ended(outcome.Report(), why))
-        return False
+        async def refused(error: errors.Permanent) -> None:
+            self._refused.pop(uid, None)
+            why = outcome.Failure(reason="JobRefused", message=f"Its Job is refused: {error.message}")
+            await self._end(task, outcome.Ended(outcome.Report(), why))
 
-    async def _tend(self, task: pendingtask.PendingTask, there: dict[str, kube.Object]) -> bool:
+        return await jobs_.reconcile_job(task.status.git.job, reconcile, refused)
+
+    async def _reconcile_job(self, task: pendingtask.PendingTask, there: dict[str, kube.Object]) -> bool:
         made, git, uid = self._jobs, task.status.git, task.metadata.uid
         assert made is not None
         assert git is not None
@@ -179,24 +156,24 @@ class Analyses:
                 await made.delete(git.job)
                 await self._end(task, outcome.Ended(outcome.Report(), one))
                 return False
-            job_uid = await (made.make(one) if found is None else made.equip(one, found))
+            job_uid = await made.make(one, found)
             fresh = await self._write(task, {"jobUid": job_uid}, None)
             if fresh is None or found is None:
                 return True
             task = fresh
-        over = outcome.ended(found)
-        if isinstance(over, bool):
+        end = job_tracker.ended(found)
+        if end is None:
             why = next((said for pod in await made.pods(uid) if (said := outcome.waiting(pod))), "")
             await self._show(task, status.RUNNING, f"Job {git.job} analyzes it. {why}".strip())
             return True
-        await self._end(task, await made.end(uid, over))
+        await self._end(task, await made.result(uid, end))
         await made.expire(git.job)
         return False
 
     async def _stray(self, raw: kube.Object) -> bool:
         """A Job whose task does not wait for it: whether it still runs. It ends if the task is over or gone."""
         assert self._jobs is not None
-        meta, over = raw["metadata"], not isinstance(outcome.ended(raw), bool)
+        meta, over = raw["metadata"], job_tracker.ended(raw) is not None
         if meta.get("deletionTimestamp") or (over and self._jobs.expires(raw)):
             return False
         named = meta.get("annotations") or {}

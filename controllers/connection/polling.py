@@ -5,13 +5,12 @@ The operator alone knows which Connections are valid, admitted and not suspended
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Container
 from datetime import datetime, timedelta
 
 import structlog
 
-from crds import connection, errors
+from crds import connection
 from sources.core import assignments
 from sources.core.state import State
 
@@ -79,17 +78,7 @@ class Polling:
             await self._assigned.rest(uid)
             self._said[uid] = ()
 
-    async def run(self, may_act: asyncio.Event) -> None:
-        """Read the states again and again once `may_act` is set, until cancelled."""
-        await may_act.wait()
-        while True:
-            try:
-                await self.look()
-            except errors.Operational as error:
-                log.info("states of sources not read", reason=error.message)
-            await asyncio.sleep(EVERY_SECONDS)
-
-    async def look(self) -> None:
+    async def reconcile_once(self) -> None:
         """Read the states once. Raises `Unavailable`."""
         found = await self._assigned.states()
         elsewhere = set[str]()

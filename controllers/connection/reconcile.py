@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
@@ -13,7 +12,7 @@ import structlog
 import kube
 from clients import backoff
 from controllers import admission, metrics, queue, unreadable
-from controllers.connection import credentials, decide, gauges, polling, removals
+from controllers.connection import credentials, decide, gauges, polling
 from controllers.connection.credentials import Finding
 from crds import connection, errors
 from kube import lease
@@ -52,8 +51,6 @@ class Connections:
         """The uids of all that cannot be parsed: they are there, and their cursors are kept."""
         self.polling: polling.Polling | None = None
         """None: no sources are polled."""
-        self.removals: removals.Removals | None = None
-        self.may_act = asyncio.Event()
 
     def known(self, namespace: str | None) -> Iterator[kube.Object]:
         """The Connections of a namespace, None for all, as much of them as a deletion needs."""
@@ -128,11 +125,10 @@ class Connections:
 
     async def work(self) -> None:
         """One worker: until cancelled."""
-        await self.may_act.wait()
         while True:
             uid = await self._work.get()
             try:
-                await self._look(uid)
+                await self._reconcile(uid)
             except errors.JervisError as error:
                 log.info("connection not reconciled", reason=error.message)
                 self._work.wake(uid, (uid,), self._monotonic() + AWAY_SECONDS)
@@ -144,7 +140,7 @@ class Connections:
             finally:
                 self._work.done(uid)
 
-    async def _look(self, uid: str) -> None:
+    async def _reconcile(self, uid: str) -> None:
         if uid in self._unreadable:
             await self._report(uid, self._unreadable[uid])
         if uid in self._unread and self.polling is not None:

@@ -6,8 +6,6 @@ document of an item is deleted after that (`sources.core.sweep`), so no task bri
 
 from __future__ import annotations
 
-import asyncio
-
 import structlog
 
 import kube
@@ -34,17 +32,7 @@ class Removals:
     def __init__(self, api: kube.Kube, assigned: assignments.Assignments) -> None:
         self._api, self._assigned = api, assigned
 
-    async def run(self, may_act: asyncio.Event) -> None:
-        """Look again and again once `may_act` is set, until cancelled."""
-        await may_act.wait()
-        while True:
-            try:
-                await self.look()
-            except errors.Operational as error:
-                log.info("tasks of what left not settled", reason=error.message)
-            await asyncio.sleep(EVERY_SECONDS)
-
-    async def look(self) -> None:
+    async def reconcile_once(self) -> None:
         """Settle what can be settled now; one task that cannot be deleted holds up no other. Raises `Unavailable`."""
         for one in await self._assigned.leaving():
             try:

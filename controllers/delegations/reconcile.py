@@ -2,57 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
-from collections.abc import Awaitable, Callable
 
-import structlog
-
-from clients import backoff
 from controllers import metrics
 from controllers.delegations import store
-from crds import errors
-
-log = structlog.get_logger(__name__)
 
 EVERY = 15.0
 """Seconds between two looks: about as often as Prometheus reads."""
 
 
 class Counting:
-    """Counts through `stored` into what `measured` exports; `sleep` is asyncio's."""
+    """Counts through `stored` into what `measured` exports."""
 
-    def __init__(
-        self,
-        stored: store.Store,
-        *,
-        measured: metrics.Metrics,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._store, self._metrics, self._sleep = stored, measured, sleep
-        self._backoff = backoff.Doubling(first=EVERY, cap=backoff.QUALIFICATION.cap)
-        self.may_act = asyncio.Event()
-        """Set once the lease is held; losing it ends the process."""
+    def __init__(self, stored: store.Store, *, measured: metrics.Metrics) -> None:
+        self._store, self._metrics = stored, measured
 
-    async def work(self) -> None:
-        """Count until cancelled."""
-        await self.may_act.wait()
-        failures = 0
-        while True:
-            try:
-                await self.once()
-                failures = 0
-            except errors.Operational as error:
-                failures += 1
-                log.info("delegations are not counted", reason=error.message, failures=failures)
-            except Exception:
-                # The edge of a round: a bug here must not stop the tasks.
-                failures += 1
-                self._metrics.failures.inc()
-                log.exception("counting delegations failed")
-            await self._sleep(self._backoff.delay(failures) if failures else EVERY)
+    async def reconcile_once(self) -> None:
+        """Count what is not counted. Raises `Operational`: the rest is counted later."""
+        await self.count_ended()
 
-    async def once(self) -> int:
+    async def count_ended(self) -> int:
         """Count what is not counted; returns how many. Raises `Operational`: the rest is counted later."""
         number = 0
         batch = await self._store.stored()

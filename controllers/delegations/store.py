@@ -45,14 +45,14 @@ class Store:
 
     async def stored(self) -> Batch:
         """The totals; none before the first batch. Raises `mongo.Unavailable`."""
-        with mongo.trouble("read the totals of delegations"):
+        with mongo.translate_errors("read the totals of delegations"):
             found = await self._totals.find_one({"_id": self._release}) or {}
         made = totals.Totals.load(found.get("series") or ())
         return Batch(int(found.get("batch") or 0), tuple(found.get("ids") or ()), made)
 
     async def uncounted(self) -> list[Mapping[str, Any]]:
         """Some that are in no batch. Raises `mongo.Unavailable`."""
-        with mongo.trouble("read what delegations took"):
+        with mongo.translate_errors("read what delegations took"):
             wanted = {"release": self._release, "counted": {"$exists": False}}
             found = self._metrics.find(wanted, list(_FIELDS)).limit(AT_ONCE)
             return [one async for one in found]
@@ -61,14 +61,14 @@ class Store:
         """Mark those of a stored batch. Raises `mongo.Unavailable`."""
         if ids:
             self._fence()
-            with mongo.trouble("mark counted delegations"):
+            with mongo.translate_errors("mark counted delegations"):
                 await self._metrics.update_many({"_id": {"$in": list(ids)}}, {"$set": {"counted": True}})
 
     async def replace(self, before: int, after: Batch) -> bool:
         """Store the next batch; False if the stored one is not `before` any more. Raises `mongo.Unavailable`."""
         self._fence()
         fields = {"batch": after.number, "ids": list(after.ids), "series": after.totals.dump()}
-        with mongo.trouble("store the totals of delegations"):
+        with mongo.translate_errors("store the totals of delegations"):
             if before == 0:
                 try:
                     await self._totals.insert_one({"_id": self._release, **fields})

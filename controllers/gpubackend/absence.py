@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import pydantic
 import structlog
 
+from controllers import periodic
 from crds import errors
 from router import client
 
@@ -110,7 +111,9 @@ class ServedBackends:
         self._since: dict[str, float] = {}
         self._served: frozenset[str] | None = None
         self._asked_at: float | None = None
-        self._wanted = asyncio.Event()
+        self.asked_for = asyncio.Event()
+        """Set when a booked backend is missing."""
+        self._asking = False
 
     def gone_in(self, name: str) -> float | None:
         """Seconds until the runs on that backend move, 0: now; None: it serves. "" is no backend."""
@@ -119,23 +122,27 @@ class ServedBackends:
             return None
         now = self._monotonic()
         since = self._since.setdefault(name, now)
-        self._wanted.set()
+        self._asking = True
+        self.asked_for.set()
         fresh = self._asked_at is not None and self._served is not None and now - self._asked_at < 3 * self._every
         if fresh and self._served is not None and name in self._served:
             return None
         patience = self._patience if fresh else UNHEARD_FACTOR * self._patience
         return max(0.0, since + patience - now)
 
-    async def run(self) -> None:
-        """Ask whenever a booked backend is missing; for ever."""
-        while True:
-            await self._wanted.wait()
-            self._wanted.clear()
-            while any(map(self._missing, self._booked())):
-                await self.once()
-                await asyncio.sleep(self._every)
+    async def reconcile_once(self) -> periodic.RequeueAfter:
+        """Ask the router while a booked backend is missing, not more often than each `every` seconds."""
+        self._asking = self._asking and any(map(self._missing, self._booked()))
+        if not self._asking:
+            return periodic.WHEN_WOKEN
+        now = self._monotonic()
+        due = now if self._asked_at is None else self._asked_at + self._every
+        if now >= due:
+            await self.ask_router()
+            return periodic.RequeueAfter(self._every)
+        return periodic.RequeueAfter(due - now)
 
-    async def once(self) -> None:
+    async def ask_router(self) -> None:
         """Ask once."""
         try:
             served = await self._ask()

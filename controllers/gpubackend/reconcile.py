@@ -6,7 +6,6 @@ that says so; it is not called, and it offers nothing.
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
@@ -74,7 +73,6 @@ class Backends:
         self._unreadable: dict[str, unreadable.Unreadable] = {}
         """Objects that cannot be parsed, until that is written into them."""
         self._absent = absence.Absence(monotonic, gone)
-        self.may_act = asyncio.Event()
 
     def offers(self) -> Iterator[bookings.Offer]:
         """What may be booked, and what is expected back. A Ready GPU that does not drain may be booked."""
@@ -145,11 +143,10 @@ class Backends:
 
     async def work(self) -> None:
         """One worker: probe until cancelled."""
-        await self.may_act.wait()
         while True:
             place = await self._work.get()
             try:
-                await self._look(place)
+                await self._reconcile(place)
             except errors.JervisError as error:
                 log.info("backend not reconciled", backend=place, reason=error.message)
                 self._later(place, backoff.PROBE.first)
@@ -161,7 +158,7 @@ class Backends:
             finally:
                 self._work.done(place)
 
-    async def _look(self, place: str) -> None:
+    async def _reconcile(self, place: str) -> None:
         if place in self._unreadable:
             await self._report(place, self._unreadable[place])
         known = self._known.get(place)

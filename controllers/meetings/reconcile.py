@@ -7,16 +7,15 @@ word, or vanished, costs a try. Every look compares, so nothing depends on havin
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from functools import partial
 
 import structlog
 
 import kube
-from controllers import metrics
+from contracts.api import meeting
+from controllers import job_tracker, metrics
 from controllers.meetings import job
 from crds import errors
 from kube import lease
@@ -40,27 +39,17 @@ class Transcriptions:
         fence: Callable[[], None],
         measured: metrics.Metrics,
         wall: Callable[[], datetime],
-        every: float = EVERY_SECONDS,
     ) -> None:
-        self._api, self._meetings, self._template = api, meetings, template
+        self._meetings, self._template = meetings, template
+        self._jobs = job_tracker.JobTracker(api, template.run.namespace, meeting.MEETING_LABEL)
         self._at_once, self._token, self._fence = at_once, token, fence
-        self._metrics, self._wall, self._every = measured, wall, every
+        self._metrics, self._wall = measured, wall
         self._turns: dict[str, int] = {}
         """By namespace: the number of its last turn."""
 
-    async def run(self, may_act: asyncio.Event) -> None:
-        """Look again and again once `may_act` is set, until cancelled."""
-        await may_act.wait()
-        while True:
-            try:
-                await self.look()
-            except errors.JervisError as error:
-                log.info("meetings not transcribed", reason=error.message)
-            await asyncio.sleep(self._every)
-
-    async def look(self) -> None:
+    async def reconcile_once(self) -> None:
         """Do what can be done now; one meeting whose Job is refused holds up no other. Raises `Unavailable`."""
-        running = [row["namespace"] for row in await self._meetings.transcribing() if await self._guarded(row)]
+        running = [row["namespace"] for row in await self._meetings.transcribing() if await self._runs(row)]
         for _ in range(self._at_once - len(running)):
             queued = await self._meetings.queued(self._wall())
             if not queued:
@@ -73,53 +62,38 @@ class Transcriptions:
                 self._fence()
                 begun = await self._meetings.begin(row, self._template.run.namespace)
                 if begun is not None:
-                    await self._guarded(begun)
+                    await self._runs(begun)
 
-    async def _guarded(self, row: store.Row) -> bool:
+    async def _runs(self, row: store.Row) -> bool:
         """Whether its Job still runs, or may."""
-        try:
-            return await self._tend(row)
-        except errors.Operational as error:
-            log.info("meeting not looked at", meeting=row["_id"], reason=error.message)
-            return True
-        except errors.Permanent as error:
-            # A quota, an admission policy, a manifest that the settings spoil. A Job without its token would wait.
-            with suppress(errors.JervisError):
-                await self._api.delete(kube.JOBS, row["jobNamespace"], row["job"])
-            return await self._missed(row, "JobRefused", f"Its Job is refused: {error.message}")
 
-    async def _tend(self, row: store.Row) -> bool:
+        async def refused(error: errors.Permanent) -> None:
+            await self._missed(row, "JobRefused", f"Its Job is refused: {error.message}")
+
+        return await self._jobs.reconcile_job(row["job"], partial(self._reconcile_job, row), refused)
+
+    async def _reconcile_job(self, row: store.Row) -> bool:
+        async def record_made() -> None:
+            self._fence()
+            await self._meetings.made(row)
+
         if row["jobNamespace"] != self._template.run.namespace:
             return await self._missed(row, "JobLost", "Its Job was made by another release.")
-        try:
-            found = await self._api.get(kube.JOBS, row["jobNamespace"], row["job"])
-        except kube.NotFound:
-            if row["jobMade"]:
-                return await self._missed(row, "JobLost", "Its Job vanished.")
-            await self._make(row)
-            return True
-        if not row["jobMade"]:
-            await self._give_token(row, found)
-        ended = _ended(found)
-        return True if not ended else await self._missed(row, *ended)
-
-    async def _make(self, row: store.Row) -> None:
-        try:
-            made = await self._api.create(
-                kube.JOBS, row["jobNamespace"], job.manifest(row, self._template, self._token())
+        found = await self._jobs.ensure(
+            job_tracker.Wanted(
+                row["job"],
+                row["_id"],
+                row["jobMade"],
+                manifest=lambda: job.manifest(row, self._template, self._token()),
+                secret=lambda uid: job.secret(row, self._template, uid),
+                record_made=record_made,
+                created=self._metrics.transcriptions.labels("begun").inc,
             )
-        except kube.AlreadyExists:
-            made = await self._api.get(kube.JOBS, row["jobNamespace"], row["job"])
-        self._metrics.transcriptions.labels("begun").inc()
-        await self._give_token(row, made)
-
-    async def _give_token(self, row: store.Row, made: kube.Object) -> None:
-        """The pod waits for the Secret. It exists already after a kill before `made` was noted."""
-        body = job.secret(row, self._template, made["metadata"]["uid"])
-        with suppress(kube.AlreadyExists):
-            await self._api.create(kube.SECRETS, row["jobNamespace"], body)
-        self._fence()
-        await self._meetings.made(row)
+        )
+        if found is None:
+            return await self._missed(row, "JobLost", "Its Job vanished.")
+        end = job_tracker.ended(found)
+        return True if end is None else await self._missed(row, *_outcome(end))
 
     async def _missed(self, row: store.Row, outcome: str, reason: str) -> bool:
         self._fence()
@@ -129,18 +103,13 @@ class Transcriptions:
         return False
 
 
-def _ended(found: Any) -> tuple[str, str] | None:
-    """(outcome, why) of a Job that has ended while its meeting still waits for it; None while it runs."""
-    for one in (found.get("status") or {}).get("conditions") or ():
-        if one.get("status") != "True":
-            continue
-        if one.get("type") == "Failed":
-            reason = str(one.get("reason") or "Failed")
-            why = "took longer than transcription.deadlineSeconds" if reason == "DeadlineExceeded" else "failed"
-            return (
-                "DeadlineExceeded" if reason == "DeadlineExceeded" else "JobFailed",
-                f"Its Job {why} ({reason}): {one.get('message') or 'without a message'}",
-            )
-        if one.get("type") == "Complete":
-            return "JobFailed", "Its Job ended without a transcript."
-    return None
+def _outcome(end: job_tracker.JobEnd) -> tuple[str, str]:
+    """(outcome, why) of a Job that has ended while its meeting still waits for it."""
+    if end.complete:
+        return "JobFailed", "Its Job ended without a transcript."
+    reason, late = end.reason or "Failed", end.reason == "DeadlineExceeded"
+    why = "took longer than transcription.deadlineSeconds" if late else "failed"
+    return (
+        "DeadlineExceeded" if late else "JobFailed",
+        f"Its Job {why} ({reason}): {end.message or 'without a message'}",
+    )

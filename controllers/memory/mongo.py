@@ -14,24 +14,15 @@ from typing import Any, Protocol
 
 import bson.errors
 import pymongo.errors
-from motor.motor_asyncio import AsyncIOMotorClient
 from pymongo import monitoring
 
+from clients.mongo import Refused, Unavailable, short
 from contracts import mongo_collections
-from crds import errors
 from kube import lease
 
 MEMORY = mongo_collections.MEMORY
 RESULTS = mongo_collections.RESULTS
 WRITES = frozenset({"insert", "update", "delete", "findAndModify", "createIndexes"})
-
-
-class Unavailable(errors.Operational):
-    """MongoDB is away or busy."""
-
-
-class Rejected(errors.Permanent):
-    """MongoDB will never take this document."""
 
 
 class AtWire(monitoring.CommandListener):
@@ -71,38 +62,15 @@ class Leads(Protocol):
 
 
 class Memory:
-    """One database. `timeout` in seconds bounds every call, connecting included; `leads` is asked before a write.
+    """The memories of tasks in `database`. `leads` is asked before a write."""
 
-    `at_wire` is asked once more as it is sent, see `AtWire`.
-    """
-
-    def __init__(
-        self,
-        uri: str,
-        database: str,
-        *,
-        leads: Leads,
-        at_wire: Callable[[], None] = lambda: None,
-        timeout: float = 5.0,
-        app_name: str = "operator",
-    ) -> None:
-        milliseconds = int(timeout * 1000)
-        self._client: Any = AsyncIOMotorClient(
-            uri,
-            appname=f"jervis-{app_name}",
-            event_listeners=[AtWire(at_wire)],
-            serverSelectionTimeoutMS=milliseconds,
-            connectTimeoutMS=milliseconds,
-            socketTimeoutMS=milliseconds,
-            tz_aware=True,
-        )
-        self._database = self._client[database]
-        self._leads = leads
+    def __init__(self, database: Any, *, leads: Leads) -> None:
+        self._database, self._leads = database, leads
 
     async def write(self, uid: str, fields: Mapping[str, Any]) -> None:
         """Set `fields` of the task's memory, creating it if need be.
 
-        Raises `Unavailable`, `Rejected`, or `kube.lease.Fenced` when a later leader has written it.
+        Raises `Unavailable`, `Refused`, or `kube.lease.Fenced` when a later leader has written it.
         """
         self._leads.check()
         mine = self._leads.token
@@ -115,16 +83,16 @@ class Memory:
         except pymongo.errors.DuplicateKeyError:
             await self._outranked(uid, mine.epoch)
         except (pymongo.errors.DocumentTooLarge, bson.errors.InvalidDocument) as error:
-            raise Rejected(f"the task memory cannot be stored: {error}", field="spec.content") from error
+            raise Refused(f"the task memory cannot be stored: {error}", field="spec.content") from error
         except pymongo.errors.PyMongoError as error:
-            raise Unavailable(f"MongoDB did not take the task memory: {_short(error)}") from error
+            raise Unavailable(f"MongoDB did not take the task memory: {short(error)}") from error
 
     async def _outranked(self, uid: str, mine: int) -> None:
         """Raise why the memory could not be written: another leader has written it."""
         try:
             found = await self._database[MEMORY].find_one({"_id": uid}, {"leaderEpoch": 1})
         except pymongo.errors.PyMongoError as error:
-            raise Unavailable(f"MongoDB did not say who wrote the task memory: {_short(error)}") from error
+            raise Unavailable(f"MongoDB did not say who wrote the task memory: {short(error)}") from error
         epoch = int((found or {}).get("leaderEpoch") or 0)
         if epoch <= mine:
             raise Unavailable("another process wrote the task memory at the same time")
@@ -137,17 +105,8 @@ class Memory:
         try:
             found = await self._database[RESULTS].find_one({"_id": uid, "attempt": attempt})
         except pymongo.errors.PyMongoError as error:
-            raise Unavailable(f"MongoDB did not say whether the run left a result: {_short(error)}") from error
+            raise Unavailable(f"MongoDB did not say whether the run left a result: {short(error)}") from error
         if found is None:
             return None
         said: Mapping[str, Any] = {**found, "ref": {"store": "mongodb", "collection": RESULTS, "key": uid}}
         return said
-
-    def close(self) -> None:
-        """Drop the connections."""
-        self._client.close()
-
-
-def _short(error: Exception) -> str:
-    """pymongo appends its whole topology to a message; its first clause says what is wrong."""
-    return f"{type(error).__name__}: {str(error).split(', Timeout', 1)[0][:200]}"

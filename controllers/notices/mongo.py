@@ -5,26 +5,19 @@ Uses nothing that the MongoDB-wire server of the local profile lacks. Every call
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import pymongo
 import pymongo.errors
-from motor.motor_asyncio import AsyncIOMotorClient
 
+from clients import mongo
 from contracts import mongo_collections
-from controllers.memory.mongo import AtWire
 from controllers.notices.notice import Notice
-from crds import errors
 
 PENDING, DELIVERED, GIVEN_UP = "Pending", "Delivered", "GivenUp"
-
-
-class Unavailable(errors.Operational):
-    """MongoDB is away or busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,33 +33,15 @@ class Waiting:
 
 
 class Outbox:
-    """One database. `fence` is asked before a write, and `at_wire` as it is sent. `timeout` in seconds."""
+    """The outbox in `database`. `fence` is asked before a write."""
 
-    def __init__(
-        self,
-        uri: str,
-        database: str,
-        *,
-        fence: Callable[[], None],
-        at_wire: Callable[[], None] = lambda: None,
-        timeout: float = 5.0,
-    ) -> None:
-        milliseconds = int(timeout * 1000)
-        self._client: Any = AsyncIOMotorClient(
-            uri,
-            appname="jervis-operator-notices",
-            event_listeners=[AtWire(at_wire)],
-            serverSelectionTimeoutMS=milliseconds,
-            connectTimeoutMS=milliseconds,
-            socketTimeoutMS=milliseconds,
-            tz_aware=True,
-        )
-        self._rows = self._client[database][mongo_collections.NOTICES]
+    def __init__(self, database: Any, *, fence: Callable[[], None]) -> None:
+        self._rows = database[mongo_collections.NOTICES]
         self._fence = fence
         self._indexed = False
 
     async def add(self, notice: Notice, now: datetime) -> None:
-        """Keep a notice to be delivered, unless it is known. Raises `Unavailable`."""
+        """Keep a notice to be delivered, unless it is known. Raises `mongo.Unavailable`."""
         self._fence()
         row = {
             "taskUid": notice.uid,
@@ -78,7 +53,7 @@ class Outbox:
             "attempts": 0,
             "state": PENDING,
         }
-        with _trouble("keep a notice"):
+        with mongo.translate_errors("keep a notice"):
             if not self._indexed:
                 await self._rows.create_index([("state", pymongo.ASCENDING), ("due", pymongo.ASCENDING)])
                 await self._rows.create_index([("taskUid", pymongo.ASCENDING)])
@@ -86,48 +61,35 @@ class Outbox:
             await self._rows.update_one({"_id": notice.id}, {"$setOnInsert": row}, upsert=True)
 
     async def due(self, now: datetime, limit: int) -> list[Waiting]:
-        """Those whose time has come, the longest due first. Raises `Unavailable`."""
-        with _trouble("list the notices"):
+        """Those whose time has come, the longest due first. Raises `mongo.Unavailable`."""
+        with mongo.translate_errors("list the notices"):
             cursor = self._rows.find({"state": PENDING, "due": {"$lte": now}}).sort("due", pymongo.ASCENDING)
             return [_waiting(one) async for one in cursor.limit(limit)]
 
     async def waiting(self) -> int:
-        """How many are not delivered yet. Raises `Unavailable`."""
-        with _trouble("count the notices"):
+        """How many are not delivered yet. Raises `mongo.Unavailable`."""
+        with mongo.translate_errors("count the notices"):
             return int(await self._rows.count_documents({"state": PENDING}))
 
     async def delivered(self, notice_id: str, now: datetime) -> None:
-        """The webhook took it. Raises `Unavailable`."""
+        """The webhook took it. Raises `mongo.Unavailable`."""
         await self._set(notice_id, {"state": DELIVERED, "deliveredAt": now, "error": ""})
 
     async def postpone(self, notice_id: str, due: datetime, why: str) -> None:
-        """It did not: once more at `due`. Raises `Unavailable`."""
+        """It did not: once more at `due`. Raises `mongo.Unavailable`."""
         await self._set(notice_id, {"due": due, "error": why}, {"attempts": 1})
 
     async def give_up(self, notice_id: str, now: datetime, why: str) -> None:
-        """It did not, and is not asked again. Raises `Unavailable`."""
+        """It did not, and is not asked again. Raises `mongo.Unavailable`."""
         await self._set(notice_id, {"state": GIVEN_UP, "deliveredAt": None, "due": now, "error": why}, {"attempts": 1})
 
     async def _set(self, notice_id: str, values: Mapping[str, Any], counted: Mapping[str, int] | None = None) -> None:
         self._fence()
-        with _trouble("record what became of a notice"):
+        with mongo.translate_errors("record what became of a notice"):
             # Not inserted: what was erased meanwhile stays so.
             more = {"$inc": dict(counted)} if counted else {}
             await self._rows.update_one({"_id": notice_id, "state": PENDING}, {"$set": dict(values), **more})
 
-    def close(self) -> None:
-        """Drop the connections."""
-        self._client.close()
-
 
 def _waiting(row: Mapping[str, Any]) -> Waiting:
     return Waiting(row["_id"], row["event"], row["url"], row["body"], row["createdAt"], row["attempts"])
-
-
-@contextmanager
-def _trouble(what: str) -> Iterator[None]:
-    try:
-        yield
-    except pymongo.errors.PyMongoError as error:
-        short = str(error).split(", Timeout", 1)[0][:200]
-        raise Unavailable(f"MongoDB did not {what}: {type(error).__name__}: {short}") from error

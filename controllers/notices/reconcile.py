@@ -23,7 +23,7 @@ from controllers.archive import mongo as archives
 from controllers.archive.query import Place
 from controllers.notices import mongo, notice, sender
 from controllers.pendingtask import task_index
-from crds import errors, pendingtask, scope
+from crds import pendingtask, scope
 from crds.phases import Phase
 from kb import api
 
@@ -56,7 +56,7 @@ class Pace:
 
 
 class Notifier:
-    """`rules` gives those in force for a scope; `sleep` is asyncio's."""
+    """`rules` gives those in force for a scope."""
 
     def __init__(
         self,
@@ -71,37 +71,15 @@ class Notifier:
         pace: Pace,
         measured: metrics.Metrics,
         wall: Callable[[], datetime],
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._tasks, self._archive, self._outbox = tasks, archive, outbox
         self._rules, self._sender = rules, calls
         self._namespaces, self._admission = namespaces, admitted
-        self._pace, self._metrics, self._wall, self._sleep = pace, measured, wall, sleep
-        self._backoff = backoff.Doubling(first=pace.every, cap=max(pace.every, backoff.QUALIFICATION.cap))
+        self._pace, self._metrics, self._wall = pace, measured, wall
         self._asked: dict[str, str] = {}
         self._from: Place | None = None
-        self.may_act = asyncio.Event()
-        """Set once the lease is held; losing it ends the process."""
 
-    async def work(self) -> None:
-        """Look and send until cancelled."""
-        await self.may_act.wait()
-        failures = 0
-        while True:
-            try:
-                await self.once()
-                failures = 0
-            except errors.JervisError as error:
-                failures += 1
-                log.warning("notices postponed", reason=error.message, failures=failures)
-            except Exception:
-                # The edge of a round: a bug here must not stop the tasks.
-                failures += 1
-                self._metrics.failures.inc()
-                log.exception("notices failed")
-            await self._sleep(self._backoff.delay(failures) if failures else self._pace.every)
-
-    async def once(self) -> None:
+    async def reconcile_once(self) -> None:
         """Note what has happened, then send what is due. Raises `Operational`: the rest waits."""
         try:
             known: dict[scope.Scope, list[api.Rule]] = {}

@@ -11,7 +11,6 @@ with backoff and continues where it stopped.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,8 +19,7 @@ from typing import Any
 
 import structlog
 
-from clients import backoff
-from controllers import admission, backpressure, metrics
+from controllers import admission, backpressure, metrics, periodic
 from controllers.archive import mongo
 from controllers.archive.query import Place
 from controllers.outcomes import report
@@ -65,7 +63,7 @@ class Deferred:
 
 class Reporter:
     """Reads from the archive and reports through `send`, a call of the knowledge base. `throttle` is backpressure by
-    active tasks; `admitted` knows what namespaces may have, None: anything; `sleep` is asyncio's."""
+    active tasks; `admitted` knows what namespaces may have, None: anything."""
 
     def __init__(
         self,
@@ -78,39 +76,25 @@ class Reporter:
         measured: metrics.Metrics,
         wall: Callable[[], datetime],
         throttle: backpressure.Backpressure,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._archive, self._send, self._namespaces = archive, send, namespaces
         self._admission = admitted
-        self._pace, self._metrics, self._wall, self._sleep = pace, measured, wall, sleep
+        self._pace, self._metrics, self._wall = pace, measured, wall
         self._throttle = throttle
-        self._backoff = backoff.Doubling(first=pace.every, cap=max(pace.every, backoff.QUALIFICATION.cap))
+        self._backoff = periodic.growing(pace.every)
         self._from: Place | None = None
         self._deferred: dict[str, Deferred] = {}
         self._consecutive = 0
-        self.may_act = asyncio.Event()
-        """Set once the lease is held; losing it ends the process."""
 
-    async def work(self) -> None:
-        """Report until cancelled."""
-        await self.may_act.wait()
-        failures = 0
-        while True:
-            try:
-                await self.once()
-                failures = 0
-            except errors.Operational as error:
-                failures += 1
-                self._metrics.outcomes.labels(Result.POSTPONED).inc()
-                log.info("outcome reports postponed", reason=error.message, failures=failures)
-            except Exception:
-                # The edge of a round: a bug here must not stop the tasks.
-                failures += 1
-                self._metrics.failures.inc()
-                log.exception("outcome reports failed")
-            await self._sleep(self._backoff.delay(failures) if failures else self._pace.every)
+    async def reconcile_once(self) -> None:
+        """Report every unreported outcome. Raises `Operational`: the rest waits."""
+        try:
+            await self.report_due()
+        except errors.Operational:
+            self._metrics.outcomes.labels(Result.POSTPONED).inc()
+            raise
 
-    async def once(self) -> int:
+    async def report_due(self) -> int:
         """Report every unreported outcome; returns their number. Raises `Operational`: the rest waits."""
         number, since = 0, self._wall() - self._pace.window
         while True:

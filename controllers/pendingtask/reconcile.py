@@ -79,18 +79,15 @@ class Reconciler:
         self._metrics, self._backend_gone_in, self._traced = measured, backend_gone_in, traced
         self._wall, self._monotonic, self._judge = wall, monotonic, judge
         self.handlers = cache.EventHandlers(cached, backend_gone_in)
-        self.may_act = asyncio.Event()
-        """Set once the lease is held; losing it ends the process."""
 
     async def work(self) -> None:
         """One worker: reconcile tasks until cancelled."""
-        await self.may_act.wait()
         while True:
             uid = await self._cache.work.get()
             structlog.contextvars.clear_contextvars()
             started, unsure = self._monotonic(), False
             try:
-                await self._look(uid)
+                await self._reconcile(uid)
             except (errors.Operational, kube.NotFound) as error:
                 # The write may have succeeded and only its answer is lost: a claim stays until the next reconciliation.
                 unsure = True
@@ -112,7 +109,7 @@ class Reconciler:
             # start would delay answers, watches and probes by seconds.
             await asyncio.sleep(0)
 
-    async def _look(self, uid: str) -> None:
+    async def _reconcile(self, uid: str) -> None:
         if await self._failures.report(uid):
             return
         for _ in range(MAX_ROUNDS):

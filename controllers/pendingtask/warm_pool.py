@@ -24,7 +24,8 @@ from typing import Any
 import structlog
 
 import kube
-from controllers import metrics
+from clients import backoff
+from controllers import metrics, periodic
 from controllers.pendingtask import job, task_index, views, warm
 from controllers.pendingtask.observed import JobState
 from crds import errors, pendingtask
@@ -39,6 +40,7 @@ EVERY_SECONDS = 30.0
 AGAIN_SECONDS = 5.0
 """After a failure; doubled with each Job in a row that is refused or ends before it is claimed, up to
 LONGEST_SECONDS."""
+RETRY = backoff.Doubling(first=AGAIN_SECONDS, cap=AGAIN_SECONDS)
 LONGEST_SECONDS = 300.0
 """Also how long no pod is given after one that did not take its task."""
 START = 4
@@ -87,10 +89,9 @@ class WarmPool:
         self._patience = patience
         self._without: dict[str, float] = {}  # uid of each pod whose Job has a task and that has none -> since when
         self._next, self._closed_until = math.inf, -math.inf
-        self._due = asyncio.Event()
+        self.due = asyncio.Event()
+        """Set by each event of the pool."""
         self._news = asyncio.Event()
-        self.may_act = asyncio.Event()
-        """Set once the lease is held; losing it ends the process."""
 
     # -- what is known ---------------------------------------------------------------------------------------------
 
@@ -169,27 +170,19 @@ class WarmPool:
 
     # -- upkeep ----------------------------------------------------------------------------------------------------
 
-    async def run(self) -> None:
-        """Keep the pool at its size; never returns."""
-        await self.may_act.wait()
-        while True:
-            self._due.clear()
-            try:
-                await self.tend()
-            except lease.Fenced:
-                raise
-            except errors.JervisError as error:
-                log.warning("the warm pool is not complete", reason=error.message)
-                self._not_before = self._monotonic() + AGAIN_SECONDS
-            now = self._monotonic()
-            pauses = [at - now for at in (self._not_before, self._next) if at > now]
-            try:
-                async with asyncio.timeout(min([EVERY_SECONDS, *pauses])):
-                    await self._due.wait()
-            except TimeoutError:
-                continue
+    async def reconcile_once(self) -> periodic.RequeueAfter:
+        """Keep the pool at its size; when that is due again."""
+        try:
+            await self._complete()
+        except errors.JervisError:
+            self._not_before = self._monotonic() + AGAIN_SECONDS
+            raise
+        now = self._monotonic()
+        return periodic.RequeueAfter(
+            min([EVERY_SECONDS, *(at - now for at in (self._not_before, self._next) if at > now)])
+        )
 
-    async def tend(self) -> None:
+    async def _complete(self) -> None:
         """Mark the pods of claimed Jobs, delete Jobs that are of no use, create those that are missing.
 
         An error of the API ends none of this but the creation, which is tried again after a pause.
@@ -322,7 +315,7 @@ class WarmPool:
             known.pop(meta["name"], None)
         else:
             known[meta["name"]] = raw
-        self._due.set()
+        self.due.set()
         news, self._news = self._news, asyncio.Event()
         news.set()
 

@@ -20,7 +20,7 @@ from controllers.archive import tickets
 from controllers.clusterstate import http as clusterstate_http
 from controllers.clusterstate import reading as clusterstate
 from controllers.pendingtask.slots import wait_reasons
-from controllers.runtime import clients, handlers, supervisor, watches, wiring
+from controllers.runtime import clients, handlers, loops, supervisor, watches, wiring
 from crds import errors
 from kube import beats
 
@@ -161,40 +161,21 @@ class Runtime:
         await asyncio.Event().wait()
 
     def _start_workers(self) -> None:
-        config, start, acting = self.config, self._supervisor.start, self._wiring
+        start, leading = self._supervisor.start, self._wiring.leading
         for number in range(2):
-            start(acting.recorder.run(), f"events {number}")
-        start(acting.connections.work(), "connections")
-        if acting.connections.polling is not None:
-            start(acting.connections.polling.run(acting.connections.may_act), "sources")
-        if acting.connections.removals is not None:
-            start(acting.connections.removals.run(acting.connections.may_act), "removals of sources")
-        if acting.sandboxes is not None:
-            start(acting.sandboxes.run(acting.connections.may_act), "commands in sandboxes")
-        if acting.transcriptions is not None:
-            start(acting.transcriptions.run(acting.connections.may_act), "transcriptions")
-        start(acting.analyses.run(acting.connections.may_act), "analyses of repositories")
-        start(acting.archivist.work(), "archive")
-        if config.outcomes:
-            start(acting.reporter.work(), "outcomes")
-        start(acting.counting.work(), "delegations")
-        if config.notices:
-            start(acting.notifier.work(), "notices")
-        start(acting.projects.work(), "projects")
-        for number in range(4):
-            start(acting.backends.work(), f"backends {number}")
-        start(acting.users.run(), "user activity")
-        start(acting.served_backends.run(), "served backends")
-        if config.reserve_gpu:
-            start(acting.reservation.run(), "reservation")
-        start(acting.orphans.run(), "orphans")
-        start(acting.pool.run(), "warm pool")
-        start(acting.wait_conditions.run(), "wait conditions")
+            start(self._wiring.recorder.run(), f"events {number}")
+        for loop in loops.loops(self._wiring):
+            start(loop.run(leading), loop.name)
         start(self._resync.run(), "resync")
-        for one in (*self._runs, *((self._namespace_watch,) if self._namespace_watch else ())):
-            start(one.run(), f"watch of {one.path}")
-        for number in range(config.workers):
-            start(acting.tasks.work(), f"tasks {number}")
+        for stream in (*self._runs, *((self._namespace_watch,) if self._namespace_watch else ())):
+            start(stream.run(), f"watch of {stream.path}")
+        for queue in loops.workers(self._wiring):
+            for number in range(queue.number):
+                start(self._once_leading(queue.work), f"{queue.name} {number}")
+
+    async def _once_leading(self, work: Callable[[], Awaitable[None]]) -> None:
+        await self._wiring.leading.wait()
+        await work()
 
     def _observed(self) -> wait_reasons.Observed:
         self._check_known()

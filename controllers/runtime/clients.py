@@ -16,13 +16,12 @@ import prometheus_client
 import structlog
 
 import kube
-from clients import http, tls_trust
-from clients import mongo as sources
+from clients import http, mongo, tls_trust
 from controllers import metrics, settings, tracing
 from controllers.archive import mongo as archives
 from controllers.delegations import store as delegations
 from controllers.gpubackend import probe
-from controllers.memory import mongo
+from controllers.memory import mongo as memories
 from controllers.notices import mongo as notices
 from controllers.notices import sender
 from controllers.sandbox import store as sandbox_store
@@ -36,6 +35,8 @@ log = structlog.get_logger("operator")
 
 LEASE_LOST = 70
 """Exit code of a process that must not write any more."""
+MONGODB_ABSENT_SECONDS = 2.0
+"""For the search for a server of MongoDB: a client may wait for the 503 of the history."""
 KB_SECONDS = 900.0
 """Of one call to the knowledge base that runs no model. One that does is given up by its priority, after the time for
 which the router lets that wait (`crds.priority.SILENCE`), or it would join the router's queue again at its end."""
@@ -77,19 +78,20 @@ class Clients:
         self.api = kube.Kube(
             self.loaded, self.session, fence=fence, counted=self.metrics.call, timeout=config.request_timeout
         )
-        store = (config.mongodb_uri, config.mongodb_database)
-        self.memory = mongo.Memory(*store, leads=self.lease, at_wire=self._still_leading)
-        self.archive = archives.Archive(*store, fence=fence, at_wire=self._still_leading)
-        self.outbox = notices.Outbox(*store, fence=fence, at_wire=self._still_leading)
-        self._sources = sources.client(config.mongodb_uri, listeners=[mongo.AtWire(self._still_leading)])
-        self.assignments = assignments.Assignments(
-            self._sources[config.mongodb_database], fence=fence, release=config.release
+        self._mongo = mongo.client(
+            config.mongodb_uri,
+            absent=MONGODB_ABSENT_SECONDS,
+            app_name="jervis-operator",
+            listeners=[memories.AtWire(self._still_leading)],
         )
-        self.meetings = meetings.Meetings(self._sources[config.mongodb_database])
-        self.delegations = delegations.Store(
-            self._sources[config.mongodb_database], fence=fence, release=config.release
-        )
-        self.commands = sandbox_store.Commands(self._sources[config.mongodb_database])
+        database = self._mongo[config.mongodb_database]
+        self.memory = memories.Memory(database, leads=self.lease)
+        self.archive = archives.Archive(database, fence=fence)
+        self.outbox = notices.Outbox(database, fence=fence)
+        self.assignments = assignments.Assignments(database, fence=fence, release=config.release)
+        self.meetings = meetings.Meetings(database)
+        self.delegations = delegations.Store(database, fence=fence, release=config.release)
+        self.commands = sandbox_store.Commands(database)
         trusted = tls_trust.context()  # shared: loading the CA certificates is the slowest step here
         self._kb_http = httpx.AsyncClient(
             transport=router.transport(
@@ -123,10 +125,7 @@ class Clients:
         clients = (self._kb_http, self._reading_http, self._router_http, self.probe_http, self.webhooks)
         await asyncio.gather(*(one.aclose() for one in clients), self.session.close())
         await asyncio.to_thread(self.tracer.close)
-        self.memory.close()
-        self.archive.close()
-        self.outbox.close()
-        self._sources.close()
+        self._mongo.close()
 
     async def _fenced(self, _: httpx.Request) -> None:
         """Only the leader may write to the knowledge base, and call webhooks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import time
 from datetime import timedelta
@@ -45,7 +46,7 @@ from crds import scope
 
 
 class Wiring:
-    """All controllers. None acts before its `may_act` is set, once the Lease is held. `judge` decides about tasks."""
+    """All controllers. None acts before `leading` is set, once the Lease is held. `judge` decides about tasks."""
 
     def __init__(
         self,
@@ -54,7 +55,8 @@ class Wiring:
         served: namespaces.Namespaces,
         judge: transitions.Decide = decide,
     ) -> None:
-        self._config, self._to, self._served, self._monotonic = config, to, served, time.monotonic
+        self.config, self._to, self._served, self._monotonic = config, to, served, time.monotonic
+        self.measured, self.leading = to.metrics, asyncio.Event()
         self._reports = itertools.count(1)
         self.admission = config.admitted(served.annotations)
         self._judge = judge
@@ -68,21 +70,8 @@ class Wiring:
 
     def lead(self) -> None:
         """The Lease is held: let the controllers act."""
-        self._to.metrics.leader.set(1)
-        for controller in (
-            self.tasks,
-            self.backends,
-            self.connections,
-            self.orphans,
-            self.pool,
-            self.archivist,
-            self.reporter,
-            self.counting,
-            self.notifier,
-            self.projects,
-            self.wait_conditions,
-        ):
-            controller.may_act.set()
+        self.measured.leader.set(1)
+        self.leading.set()
 
     def gauges(self) -> None:
         """Update the gauges; called before each scrape."""
@@ -99,7 +88,7 @@ class Wiring:
 
         Raises `crds.errors.JervisError`.
         """
-        config = self._config
+        config = self.config
         if not self._to.lease.leading:
             return False
         about = await self._to.api.get(kube.LEASES, config.namespace, config.lease_name)
@@ -133,32 +122,33 @@ class Wiring:
             work=queue.WorkQueue(self._monotonic),
             measured=to.metrics,
             leadership=to.lease,
-            file_urls=self._config.connection_file_urls,
-            hosts=self._config.connection_hosts,
+            file_urls=self.config.connection_file_urls,
+            hosts=self.config.connection_hosts,
             admitted=self.admission,
             wall=wall,
             monotonic=self._monotonic,
         )
-        if self._config.sources:
+        self.removals: removals.Removals | None = None
+        if self.config.sources:
             self.connections.polling = polling.Polling(
                 to.assignments,
                 known=self.connections,
                 complete=lambda name: self._served.states().get(name) in (State.SERVED, State.ABSENT),
                 changed=self.connections.state_changed,
                 absent=self.connections.absent,
-                keeps=timedelta(days=self._config.unserved_days),
+                keeps=timedelta(days=self.config.unserved_days),
                 wall=wall,
             )
-            self.connections.removals = removals.Removals(to.api, to.assignments)
+            self.removals = removals.Removals(to.api, to.assignments)
 
         self.sandboxes: sandboxes.Sandboxes | None = None
-        commands, signer = self._config.sandboxes(), self._signer()
+        commands, signer = self.config.sandboxes(), self._signer()
         if commands is not None and signer is not None:
             self.sandboxes = sandboxes.Sandboxes(
                 to.api,
                 to.commands,
                 commands,
-                at_once=self._config.sandbox_max_jobs,
+                at_once=self.config.sandbox_max_jobs,
                 signer=signer,
                 absent=lambda namespace, uid: namespace in self._served and self.index.entry(uid) is None,
                 token=lambda: to.lease.token,
@@ -166,13 +156,13 @@ class Wiring:
                 wall=wall,
             )
         self.transcriptions: transcriptions.Transcriptions | None = None
-        template = self._config.transcription()
+        template = self.config.transcription()
         if template is not None:
             self.transcriptions = transcriptions.Transcriptions(
                 to.api,
                 to.meetings,
                 template,
-                at_once=self._config.transcription_at_once,
+                at_once=self.config.transcription_at_once,
                 token=lambda: to.lease.token,
                 fence=to.lease.check,
                 measured=to.metrics,
@@ -180,7 +170,7 @@ class Wiring:
             )
 
     def _backends(self) -> None:
-        config, to = self._config, self._to
+        config, to = self.config, self._to
         self.backends = backends.Backends(
             to.api,
             probe.Probe(to.probe_http),
@@ -221,7 +211,7 @@ class Wiring:
         )
 
     def _tasks(self) -> None:
-        config, to, limits = self._config, self._to, self._config.limits()
+        config, to, limits = self.config, self._to, self.config.limits()
         book = scheduler.SlotScheduler(
             self.index,
             limits,
@@ -335,7 +325,7 @@ class Wiring:
 
     def _analyses(self, written: status_writer.Writer) -> analyses.Analyses:
         """Of repositories that tasks name; where nothing can be cloned, tasks learn that."""
-        config, to, made, asked = self._config, self._to, None, None
+        config, to, made, asked = self.config, self._to, None, None
         template, signer = config.code_analysis(), self._signer()
         if template is not None and signer is not None:
             made = jobs.Jobs(to.api, template, signer=signer, token=lambda: to.lease.token, measured=to.metrics)
@@ -357,15 +347,15 @@ class Wiring:
         return (await self._to.knowledge.projects.regroup(project)).documents
 
     def _run_tokens(self) -> run_token.RunTokens:
-        return run_token.RunTokens(self._to.api, self.workloads, self._config.template(), self._signer())
+        return run_token.RunTokens(self._to.api, self.workloads, self.config.template(), self._signer())
 
     def _signer(self) -> runtoken.Signer | None:
-        keys = self._config.run_token_keys
+        keys = self.config.run_token_keys
         return runtoken.Signer(keyring.Keyring(Path(keys), self._monotonic), wall) if keys else None
 
     def _housekeeping(self) -> None:
         """Orphaned runs, the archive, the reports of outcomes, the totals of delegations, and notices."""
-        config, to = self._config, self._to
+        config, to = self.config, self._to
         throttle = backpressure.Backpressure(self._engaged, monotonic=self._monotonic)
         self.orphans = orphans.Orphans(
             to.api,

@@ -11,11 +11,9 @@ Job was there before the command, and stays until the task is gone (`controllers
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 import pydantic
@@ -25,6 +23,7 @@ from pydantic import Field
 import kube
 from contracts.api.sandbox import Command
 from contracts.tokens import runtoken
+from controllers import job_tracker
 from controllers.pendingtask import job as runs
 from controllers.sandbox import job, store
 from crds import errors, labels
@@ -62,26 +61,13 @@ class Sandboxes:
         token: Callable[[], lease.FencingToken],
         fence: Callable[[], None],
         wall: Callable[[], datetime],
-        every: float = EVERY_SECONDS,
     ) -> None:
-        self._api, self._commands, self._template = api, commands, template
+        self._commands, self._template = commands, template
         self._at_once, self._signer, self._token, self._fence = at_once, signer, token, fence
-        self._absent, self._wall, self._every = absent, wall, every
-        self._namespace = template.run.namespace
+        self._absent, self._wall = absent, wall
+        self._jobs = job_tracker.JobTracker(api, template.run.namespace, labels.SANDBOX)
 
-    async def run(self, may_act: asyncio.Event) -> None:
-        """Look again and again once `may_act` is set, until cancelled."""
-        await may_act.wait()
-        while True:
-            try:
-                await self.look()
-            except lease.Fenced:
-                raise
-            except errors.JervisError as error:
-                log.info("commands not looked at", reason=error.message)
-            await asyncio.sleep(self._every)
-
-    async def look(self) -> None:
+    async def reconcile_once(self) -> None:
         """Do what can be done now. Raises `crds.errors.Operational`."""
         running, requested, unreadable = await self._commands.open()
         for id_ in unreadable:
@@ -91,14 +77,14 @@ class Sandboxes:
         gone = await self._gone([*requested, *(command for command, _ in running)])
         for command, _ in running:
             if command.task_uid in gone:
-                await self._api.delete(kube.JOBS, self._namespace, job.name(command))
+                await self._jobs.delete(job.name(command))
                 await self._fail(command.id, _GONE)
         for command in requested:
             if command.task_uid in gone:
                 await self._fail(command.id, _GONE)
         running = [(command, made) for command, made in running if command.task_uid not in gone]
         requested = [command for command in requested if command.task_uid not in gone]
-        places = [command.task_uid for command, made in running if await self._guarded(command, made)]
+        places = [command.task_uid for command, made in running if await self._runs(command, made)]
         # In turns of tasks: one of them may want many.
         while requested and len(places) < self._at_once:
             command = min(requested, key=lambda one: (places.count(one.task_uid), one.requested_at))
@@ -107,7 +93,7 @@ class Sandboxes:
                 await self._fail(command.id, why)
                 continue
             self._fence()
-            if await self._commands.begin(command) and await self._guarded(command, made=False):
+            if await self._commands.begin(command) and await self._runs(command, made=False):
                 places.append(command.task_uid)
 
     async def _gone(self, commands: list[Command]) -> set[str]:
@@ -115,73 +101,57 @@ class Sandboxes:
         found = set()
         for uid in sorted({one.task_uid for one in commands if self._absent(one.namespace, one.task_uid)}):
             selector = f"{runs.UID_LABEL}={uid}"
-            if not [True async for _ in self._api.each(kube.JOBS, self._namespace, selector)]:
+            if not [True async for _ in self._jobs.api.each(kube.JOBS, self._jobs.namespace, selector)]:
                 found.add(uid)
         return found
 
-    async def _guarded(self, command: Command, made: bool) -> bool:
+    async def _runs(self, command: Command, made: bool) -> bool:
         """Whether its Job still runs, or may."""
-        try:
-            return await self._tend(command, made)
-        except lease.Fenced:
-            raise
-        except errors.Operational as error:
-            log.info("command not looked at", command=command.id, reason=error.message)
-            return True
-        except errors.Permanent as error:
-            # A quota, an admission policy, a manifest that the settings spoil. A Job without its token would wait.
-            with suppress(errors.JervisError):
-                await self._api.delete(kube.JOBS, self._namespace, job.name(command))
-            await self._fail(command.id, f"Its Job is refused: {error.message}")
-            return False
 
-    async def _tend(self, command: Command, made: bool) -> bool:
-        try:
-            found = await self._api.get(kube.JOBS, self._namespace, job.name(command))
-        except kube.NotFound:
-            if made:
-                await self._fail(command.id, "Its Job vanished.")
-                return False
-            found = await self._make(command)
-        if (found["metadata"].get("labels") or {}).get(labels.SANDBOX) != job.identity(command):
-            await self._fail(command.id, f"Another Job has its name: {job.name(command)}.")
+        async def refused(error: errors.Permanent) -> None:
+            taken = isinstance(error, job_tracker.NameTaken)
+            name = job.name(command)
+            why = f"Another Job has its name: {name}." if taken else f"Its Job is refused: {error.message}"
+            await self._fail(command.id, why)
+
+        return await self._jobs.reconcile_job(job.name(command), partial(self._reconcile_job, command, made), refused)
+
+    async def _reconcile_job(self, command: Command, made: bool) -> bool:
+        async def record_made() -> None:
+            self._fence()
+            await self._commands.made(command)
+
+        found = await self._jobs.ensure(
+            job_tracker.Wanted(
+                job.name(command),
+                job.identity(command),
+                made,
+                manifest=lambda: job.manifest(command, self._template, self._token()),
+                secret=lambda uid: job.secret(command, self._template, uid, self._signer),
+                record_made=record_made,
+            )
+        )
+        if found is None:
+            await self._fail(command.id, "Its Job vanished.")
             return False
-        if not made:
-            await self._equip(command, found)
-        over = _ended(found)
-        if over is None:
+        end = job_tracker.ended(found)
+        if end is None:
             return True
-        await self._end(command, over)
+        await self._end(command, end)
         return False
 
-    async def _make(self, command: Command) -> kube.Object:
-        try:
-            return await self._api.create(
-                kube.JOBS, self._namespace, job.manifest(command, self._template, self._token())
-            )
-        except kube.AlreadyExists:
-            return await self._api.get(kube.JOBS, self._namespace, job.name(command))
-
-    async def _equip(self, command: Command, found: kube.Object) -> None:
-        """The pod waits for the Secret. It exists already after a kill before `made` was noted."""
-        body = job.secret(command, self._template, str(found["metadata"]["uid"]), self._signer)
-        with suppress(kube.AlreadyExists):
-            await self._api.create(kube.SECRETS, self._namespace, body)
-        self._fence()
-        await self._commands.made(command)
-
-    async def _end(self, command: Command, why: str) -> None:
-        selector = f"{labels.SANDBOX}={job.identity(command)}"
-        pods = [raw async for raw in self._api.each(kube.PODS, self._namespace, selector)]
-        said = reported(pods)
+    async def _end(self, command: Command, end: job_tracker.JobEnd) -> None:
+        said = reported(await self._jobs.pods(job.identity(command)))
         if isinstance(said, Report):
             self._fence()
             fields: dict[str, Any] = {"exitCode": said.exit_code}
             for key, ref in (("outputRef", said.output_ref), ("patchRef", said.patch_ref)):
                 fields |= {key: ref.wire()} if ref is not None else {}
             await self._commands.end(command.id, self._wall(), **fields)
-        else:
-            await self._fail(command.id, said or why or "Its pod ended without a result.")
+            return
+        failed = f"Its Job failed ({end.reason}): {end.message or 'without a message'}"
+        unreported = "Its pod ended without a result." if end.complete else failed
+        await self._fail(command.id, said or unreported)
 
     async def _fail(self, id_: str, why: str) -> None:
         self._fence()
@@ -191,11 +161,10 @@ class Sandboxes:
 
 def reported(pods: list[kube.Object]) -> Report | str:
     """What the latest pod of a Job says, or why there is no result, as a sentence; "" if it says neither."""
-    pod = max(pods, key=lambda one: str(one["metadata"].get("creationTimestamp", "")), default=None)
     why = ""
-    for one in _statuses(pod or {}):
-        ended = (one.get("state") or {}).get("terminated") or {}
-        spoken = _message(ended)
+    for one in job_tracker.container_statuses(job_tracker.latest_pod(pods)):
+        ended = job_tracker.terminated(one)
+        spoken = job_tracker.termination_message(ended)
         if one["name"] == job.REPORT and ended and "failure" not in spoken:
             try:
                 return Report.model_validate(spoken)
@@ -208,26 +177,3 @@ def reported(pods: list[kube.Object]) -> Report | str:
         elif ended.get("exitCode"):
             why = why or f"Container {one['name']} ended with exit code {ended['exitCode']}."
     return why.encode(errors="replace").decode()[:_CUT]
-
-
-def _statuses(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    status = pod.get("status") or {}
-    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-
-
-def _message(ended: Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        spoken = json.loads(ended.get("message") or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return spoken if isinstance(spoken, dict) else {}
-
-
-def _ended(found: kube.Object) -> str | None:
-    """Why a Job ended, "" if it is complete; None while it runs."""
-    for one in (found.get("status") or {}).get("conditions") or ():
-        if one.get("status") == "True" and one.get("type") == "Complete":
-            return ""
-        if one.get("status") == "True" and one.get("type") == "Failed":
-            return f"Its Job failed ({one.get('reason')}): {one.get('message') or 'without a message'}"
-    return None

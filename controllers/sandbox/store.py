@@ -30,7 +30,7 @@ class Commands:
         running: list[tuple[Command, bool]] = []
         requested: list[Command] = []
         unreadable: list[str] = []
-        with mongo.trouble("list the commands of sandboxes"):
+        with mongo.translate_errors("list the commands of sandboxes"):
             for state in (State.RUNNING, State.REQUESTED):
                 found = self._records.find({"state": state.value}).sort([("requestedAt", 1), ("_id", 1)]).limit(_OPEN)
                 async for raw in found:
@@ -59,7 +59,7 @@ class Commands:
                 return
 
     async def _change(self, id_: str, before: State, fields: Mapping[str, Any]) -> bool:
-        with mongo.trouble("write down what became of a command"):
+        with mongo.translate_errors("write down what became of a command"):
             done = await self._records.update_one({"_id": id_, "state": before.value}, {"$set": dict(fields)})
         return bool(done.matched_count)
 

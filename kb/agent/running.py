@@ -35,7 +35,7 @@ _READERS = 2
 _RULES_PART = 2
 """Characters of rules for each token of the answer's context: half of it."""
 _HISTORY_TOKENS = 2000
-_TIDY = 60.0
+_PURGE_SECONDS = 60.0
 """Seconds between two looks for what is over."""
 
 
@@ -219,10 +219,10 @@ class Questions:
         while True:
             try:
                 for rows in (self._streams, self._conversations):
-                    await rows.tidy()
+                    await rows.purge()
             except root.Operational as error:
                 log.warning("what is over of questions cannot be deleted", reason=error.message)
-            await self._sleep(_TIDY)
+            await self._sleep(_PURGE_SECONDS)
 
     async def close(self) -> None:
         """End all questions. What readers may come back for is written first."""

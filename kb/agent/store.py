@@ -5,7 +5,7 @@
     agent_conversations   one row a conversation, and one for each turn of it; older turns lose their words and stay for
                           what later ones rest on (`kb.agent.turn_sources`)
 
-What is over is never shown, and `tidy` deletes it, so nothing rests on a TTL index. A row that an erasure took away
+What is over is never shown, and `purge` deletes it, so nothing rests on a TTL index. A row that an erasure took away
 is not made again by a question that began before: every write of a stream or a turn needs the row that it belongs to.
 """
 
@@ -64,7 +64,7 @@ class _Rows:
         self._life = life
         self._indexed = False
 
-    async def tidy(self) -> None:
+    async def purge(self) -> None:
         """Delete what is over. Raises `kb.errors.Away`."""
         with mongo.translated():
             await self._index()
@@ -111,7 +111,7 @@ class Streams(_Rows):
         super().__init__(database, clock, shut, (STREAMS, EVENTS), life)
         self._streams, self._events = self._tables
 
-    async def tidy(self) -> None:
+    async def purge(self) -> None:
         """Delete the streams that are over, with all of their events. Raises `kb.errors.Away`.
 
         Events never end before their stream's row does (`append`). A process that dies between the two leaves events

@@ -106,7 +106,7 @@ class Places:
         with mongo.translated():
             return int((await self._rows.delete_one({"_id": place_id})).deleted_count) == 1
 
-    async def tidy(self) -> None:
+    async def purge(self) -> None:
         """Take out the processes that are gone."""
         with mongo.translated():
             rows = [row async for row in self._rows.find({"kind": "Process"})]

@@ -127,7 +127,7 @@ class Turns:
             else:
                 claim.until = 0.0
 
-    async def tidy(self) -> int:
+    async def purge(self) -> int:
         """Forget keys that were not asked for since `KEPT`; how many that were."""
         with mongo.translated():
             gone = await self._rows.delete_many({"owner": "", "at": {"$lt": self._clock() - KEPT}})

@@ -40,7 +40,7 @@ class Observers:
                 await self._admit(key, owner, on)
                 yield
 
-    async def tidy(self) -> int:
+    async def purge(self) -> int:
         """Forget observers without a new number since `KEPT`; how many."""
         with mongo.translated():
             return int((await self._rows.delete_many({"at": {"$lt": self._clock() - KEPT}})).deleted_count)

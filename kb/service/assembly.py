@@ -16,7 +16,7 @@ from clients import tls_trust
 from codegraph.branch import analyst
 from codegraph.extract import budget
 from crds import errors
-from kb import carry, loops, metrics, mongo, records, settings
+from kb import loops, metrics, migrate_records, mongo, records, settings
 from kb.aliases import merge
 from kb.aliases import mongo as aliases_mongo
 from kb.code import book as code_book
@@ -61,7 +61,7 @@ from kb.vectors import store as vectors
 from kb.visual import assembly as visual
 from router import client as router_client
 
-_TIDY = 3600.0
+_PURGE_SECONDS = 3600.0
 _CENSUS = 60.0
 _SWEEP = 3600.0
 """Seconds between two looks for contents and versions that are kept no longer: they are kept for days."""
@@ -187,19 +187,21 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         kept_on("erasures", lambda: watching.run(interval=config.erasure_interval)),
         kept_on("pages", lambda: seen.maker.run(interval=config.recovery_interval)),
     ]
-    duties: list[leader_jobs.Work] = [
+    leader_works: list[leader_jobs.Work] = [
         lambda turn: kept_on("aliases", lambda: merger.run(interval=config.recovery_interval)),
         lambda turn: kept_on("reconcile", lambda: reconciler.run(interval=config.reconcile_interval, full=full)),
         lambda turn: kept_on("erasing", lambda: forgetter.run(turn, interval=config.erasure_interval)),
     ]
     counting = branch_metrics.BranchMetrics(ground.code, meters, clock)
-    duties.append(lambda turn: kept_on("branches", lambda: counting.run(interval=_CENSUS)))
+    leader_works.append(lambda turn: kept_on("branches", lambda: counting.run(interval=_CENSUS)))
     keeping = seen.keeper(pipe.working)
-    duties.append(lambda turn: kept_on("page upkeep", lambda: keeping.run(turn, interval=config.reconcile_interval)))
+    leader_works.append(
+        lambda turn: kept_on("page upkeep", lambda: keeping.run(turn, interval=config.reconcile_interval))
+    )
     if config.content_keep_days:
         keep = timedelta(days=config.content_keep_days)
         sweeping = sweep.Sweeper(ground.content, ground.database, [book, queue], meters, clock, keep=keep)
-        duties.append(lambda turn: kept_on("contents", lambda: sweeping.run(interval=_SWEEP)))
+        leader_works.append(lambda turn: kept_on("contents", lambda: sweeping.run(interval=_SWEEP)))
     if ground.vectors.view is not None and ground.vectors.indexes is not None:
         copier = copying.Reindexer(
             ground.vectors.book,
@@ -210,17 +212,17 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
             meters,
             drop=config.reindex_drop,
         )
-        duties.append(lambda turn: kept_on("reindex", lambda: copier.run(turn, interval=config.erasure_interval)))
+        leader_works.append(lambda turn: kept_on("reindex", lambda: copier.run(turn, interval=config.erasure_interval)))
     # Also where none is kept any more: what was kept before goes.
     keeper = history.Keeper(ground.graph, ground.vectors.store, meters, clock, keep=timedelta(days=config.history_days))
-    duties.append(lambda turn: kept_on("history", lambda: keeper.run(turn, interval=_SWEEP)))
+    leader_works.append(lambda turn: kept_on("history", lambda: keeper.run(turn, interval=_SWEEP)))
     if kept.claims is not None:
         works.append(kept_on("turns", kept.claims.run))
-        carrier = carry.Carrier(config.data_dir, ground.database, book, book, queue, clock)
-        works.append(kept_on("carry", carrier.run))
+        migration = migrate_records.RecordMigration(config.data_dir, ground.database, book, book, queue, clock)
+        works.append(kept_on("carry", migration.run))
         forgotten = purge.Purge(kept.claims, kept.places, ground.graph, known, clock)
-        duties.append(lambda turn: kept_on("tidy", lambda: forgotten.run(interval=_TIDY)))
-    works.append(kept_on("duty", leader_jobs.Duty(kept.turns, duties, meters).run))
+        leader_works.append(lambda turn: kept_on("tidy", lambda: forgotten.run(interval=_PURGE_SECONDS)))
+    works.append(kept_on("duty", leader_jobs.LeaderJobs(kept.turns, leader_works, meters).run))
     for work in works:
         stack.callback(group.create_task(work).cancel)
     way = intake.Intake(pipe, writers, workers.wake)

@@ -1,6 +1,6 @@
 """What one writing process at a time does, for all of them: comparing the stores, erasing, resuming merges, sweeping.
 
-The process that holds the turn of the duty works; the others look every few seconds whether it is free. Lost turns end
+The process that holds the turn of the leader works; the others ask every few seconds for it. Lost turns end
 the work; every piece of it may be begun again, by this process or another one.
 """
 
@@ -22,7 +22,7 @@ _LOOK = 5.0
 Work = Callable[[document_locks.Turn], Coroutine[Any, Any, None]]
 
 
-class Duty:
+class LeaderJobs:
     """`works` are given the turn and run until they are cancelled; an error that leaves one of them is a bug and ends
     the process."""
 
@@ -39,7 +39,7 @@ class Duty:
                     if turn is not None:
                         await self._lead(turn, interval)
             except errors.Away as error:
-                log.warning("the duty cannot be asked for", reason=error.message)
+                log.warning("the turn of the leader cannot be asked for", reason=error.message)
             await asyncio.sleep(interval)
 
     async def _lead(self, turn: document_locks.Turn, interval: float) -> None:

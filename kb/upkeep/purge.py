@@ -35,9 +35,9 @@ class Purge:
 
     async def step(self) -> None:
         """Forget what is older than `claims.KEPT`, or `observers.KEPT`. Raises `kb.errors.Away`."""
-        await self._places.tidy()
-        await self._turns.tidy()
-        await self._observers.tidy()
+        await self._places.purge()
+        await self._turns.purge()
+        await self._observers.purge()
         # A fence is the time of its turn: one that old belongs to no process that still writes.
         await self._graph.forget_fences(int((self._clock() - mongo_locks.KEPT).timestamp() * 1000))
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pydantic
 
-from clients.mongo import AFTER, ASCENDING, trouble
+from clients.mongo import AFTER, ASCENDING, translate_errors
 from contracts import mongo_collections
 from crds import connection, errors, labels
 from kb import api
@@ -158,7 +158,7 @@ class Assignments:
         said |= {"release": self._release} if self._release else {}
         said["wishes"] = wishes = wished(conn) or None
         now = {"wanted": True, "pollAt": _EPOCH}
-        with trouble("keep a Connection"):
+        with translate_errors("keep a Connection"):
             if await self._rows.find_one({"_id": meta.uid}, {"_id": 1}) is None:
                 # Items of it may still be there: what they were found under has to stay older than what comes.
                 fence = await self._latest(meta.uid)
@@ -182,7 +182,7 @@ class Assignments:
             return ""
         self._fence()
         others = {"_id": uid, "release": {"$nin": [self._release, None]}}
-        with trouble("look for a Connection"):
+        with translate_errors("look for a Connection"):
             left = {**others, "servedAt": {"$lt": now - SERVED}}
             await self._rows.update_one(left, {"$set": {"release": self._release}})
             row = await self._rows.find_one(others, {"release": 1})
@@ -191,20 +191,20 @@ class Assignments:
     async def rest(self, uid: str) -> None:
         """Poll it no more for now; its cursor and items stay. Raises `Unavailable`."""
         self._fence()
-        with trouble("keep a Connection"):
+        with translate_errors("keep a Connection"):
             await self._rows.update_one({"_id": uid, "wanted": True, **self._ours}, {"$set": {"wanted": False}})
 
     async def leave(self, one: Unserved) -> None:
         """Poll what no release serves no more; as `rest`. Raises `Unavailable`."""
         self._fence()
-        with trouble("keep a Connection"):
+        with translate_errors("keep a Connection"):
             left = {"_id": one.uid, "wanted": True, "servedAt": one.since}
             await self._rows.update_one(left, {"$set": {"wanted": False}})
 
     async def drop(self, uid: str) -> None:
         """The Connection is gone: so are its cursor and its items. Raises `Unavailable`."""
         self._fence()
-        with trouble("forget a Connection"):
+        with translate_errors("forget a Connection"):
             # The row goes last: after a kill in between the Connection is found and forgotten again.
             await self._items.delete_many({"connection": uid})
             await self._rows.delete_one({"_id": uid})
@@ -212,7 +212,7 @@ class Assignments:
     async def serve(self, uids: Collection[str], now: datetime) -> None:
         """This release has these Connections: what another one sees of them is not left over. Raises `Unavailable`."""
         old = [{"servedAt": {"$lt": now - RENEWED}}, {"servedAt": None}, {"absent": True}]
-        with trouble("note the Connections"):
+        with translate_errors("note the Connections"):
             mine = {"_id": {"$in": list(uids)}, "$or": old, **self._ours}
             if await self._rows.find_one(mine, {"_id": 1}) is not None:
                 self._fence()
@@ -220,7 +220,7 @@ class Assignments:
 
     async def resting(self, uids: Collection[str]) -> frozenset[str]:
         """Those of them that are not polled. Raises `Unavailable`."""
-        with trouble("look for Connections"):
+        with translate_errors("look for Connections"):
             rows = self._rows.find({"_id": {"$in": list(uids)}, "wanted": False}, {"_id": 1})
             return frozenset([row["_id"] async for row in rows])
 
@@ -229,7 +229,7 @@ class Assignments:
         now, so that what an older version wrote is not taken for left over at once. Raises `Unavailable`."""
         some = {"_id": {"$in": list(uids)}}
         shown = {"namespace": 1, "name": 1, "servedAt": 1, "absent": 1}
-        with trouble("look for Connections"):
+        with translate_errors("look for Connections"):
             if await self._rows.find_one({**some, "servedAt": None}, {"_id": 1}) is not None:
                 self._fence()
                 await self._rows.update_many({**some, "servedAt": None}, {"$set": {"servedAt": now}})
@@ -243,20 +243,20 @@ class Assignments:
         """There is no such Connection: what its items say counts for no other. Nothing is deleted. Raises
         `Unavailable`."""
         self._fence()
-        with trouble("keep a Connection"):
+        with translate_errors("keep a Connection"):
             await self._rows.update_one({"_id": one.uid, "servedAt": one.since}, {"$set": {"absent": True}})
 
     async def expire(self, one: Unserved) -> bool:
         """Forget it if it is still unserved; whether it was. Its items follow (`items.Items.left_over`): where its
         release begins with it again before that, they make no second tasks. Raises `Unavailable`."""
         self._fence()
-        with trouble("forget a Connection"):
+        with translate_errors("forget a Connection"):
             done = await self._rows.delete_one({"_id": one.uid, "servedAt": one.since})
         return bool(done.deleted_count)
 
     async def states(self) -> dict[str, tuple[str, int, State]]:
         """By uid: the namespace, the number of the state's last change, and the state. Raises `Unavailable`."""
-        with trouble("list the Connections"):
+        with translate_errors("list the Connections"):
             return {
                 row["_id"]: (row["namespace"], int(row.get("revision", 0)), read(row))
                 async for row in self._rows.find({}, {"spec": 0, "cursor": 0})
@@ -264,21 +264,21 @@ class Assignments:
 
     async def leaving(self, limit: int = 500) -> list[Leaving]:
         """Items that left their source, whose task may still be there. Raises `Unavailable`."""
-        with trouble("list the items that left"):
+        with translate_errors("list the items that left"):
             rows = self._items.find({"state": GONE, "settled": False}).sort("goneAt", ASCENDING).limit(limit)
             return [Leaving(row["_id"], row["connection"], row["namespace"], row["task"]) async for row in rows]
 
     async def settle(self, one: Leaving) -> None:
         """Its task is deleted, or stays because it was begun. Raises `Unavailable`."""
         self._fence()
-        with trouble("write an item that left"):
+        with translate_errors("write an item that left"):
             await self._items.update_one({"_id": one.id, "state": GONE, "task": one.task}, {"$set": {"settled": True}})
 
     # -- the sources' side -----------------------------------------------------------------------------------------
 
     async def prepare(self) -> None:
         """Make the indexes. Raises `Unavailable`."""
-        with trouble("make an index"):
+        with translate_errors("make an index"):
             await self._rows.create_index([("wanted", ASCENDING), ("pollAt", ASCENDING)])
             await self._items.create_index([("settled", ASCENDING), ("goneAt", ASCENDING)], sparse=True)
 
@@ -293,7 +293,7 @@ class Assignments:
         wanted |= {"namespace": {"$nin": list(full)}} if full else {}
         wanted |= self._ours
         while True:
-            with trouble("claim a Connection"):
+            with translate_errors("claim a Connection"):
                 row = await self._rows.find_one_and_update(
                     wanted,
                     {"$set": {"owner": owner, "until": now + self._lasts}, "$inc": {"fence": 1}},
@@ -314,7 +314,7 @@ class Assignments:
         state = replace(read(row), polled_at=now, failures=read(row).failures + 1, reason="Misconfigured",
                         message=f"{said} Update the sources process, or correct it.")  # fmt: skip
         written = {"state": stored(state, int(row["generation"])), "owner": "", "until": None, "pollAt": now + UNKNOWN}
-        with trouble("put a Connection off"):
+        with translate_errors("put a Connection off"):
             await self._rows.update_one(
                 {"_id": row["_id"], "fence": row["fence"]}, {"$set": written, "$inc": {"revision": 1}}
             )
@@ -327,7 +327,7 @@ class Assignments:
         wanted = {"wanted": True, "spec.url": {"$regex": "^imaps?:"}, "state.failures": 0, "$or": free}
         wanted |= {"_id": {"$nin": list(skip)}} if skip else {}
         wanted |= self._ours
-        with trouble("claim a watch"):
+        with translate_errors("claim a watch"):
             row = await self._rows.find_one_and_update(
                 wanted,
                 {"$set": {"watchUntil": now + timedelta(seconds=seconds), "watcher": owner}},
@@ -340,12 +340,12 @@ class Assignments:
         """A watch ended; the next one may begin at `until`. After `news` the Connection is due now. Raises
         `Unavailable`."""
         due: dict[str, Any] = {"$min": {"pollAt": now}, "$inc": {"news": 1}} if news else {}
-        with trouble("note news"):
+        with translate_errors("note news"):
             await self._rows.update_one({"_id": uid}, {"$set": {"watchUntil": until, "watcher": ""}, **due})
 
     async def there(self, uid: str) -> bool:
         """Whether the Connection is still one. Raises `Unavailable`."""
-        with trouble("look for a Connection"):
+        with translate_errors("look for a Connection"):
             return await self._rows.find_one({"_id": uid}, {"_id": 1}) is not None
 
     async def renew(self, claim: Claim, now: datetime) -> None:
@@ -355,7 +355,7 @@ class Assignments:
     async def overtake(self, claim: Claim) -> None:
         """Where its items name a later claim although there is none, because an older copy of MongoDB was restored, the
         next claim is later than all that they name. Raises `Lost` then, `Unavailable`."""
-        with trouble("look for a later claim"):
+        with translate_errors("look for a later claim"):
             latest = await self._latest(claim.uid)
             if latest <= claim.fence:
                 return
@@ -384,37 +384,37 @@ class Assignments:
         # A spec or a wish that changed, or news that came meanwhile, are polled at once: what was written then stays.
         given = {"state": said, "owner": "", "until": None, "ended": claim.fence}
         await self._write(claim, given, {"revision": 1})
-        with trouble("write the next poll"):
+        with translate_errors("write the next poll"):
             same = {"generation": claim.generation, "wishes": claim.wishes, "news": claim.news}
             await self._rows.update_one({"_id": claim.uid, "fence": claim.fence, **same}, {"$set": {"pollAt": poll_at}})
 
     async def uids(self) -> frozenset[str]:
         """Of all Connections that there are. Raises `Unavailable`."""
-        with trouble("list the Connections"):
+        with translate_errors("list the Connections"):
             return frozenset([row["_id"] async for row in self._rows.find({}, {"_id": 1})])
 
     async def named(self, namespace: str, name: str) -> Claim | None:
         """A Connection as it is wanted and was claimed last, to look at; None: there is none. Raises `Unavailable`."""
-        with trouble("look for a Connection"):
+        with translate_errors("look for a Connection"):
             row = await self._rows.find_one({"namespace": namespace, "name": name, "wanted": True})
         return _known(row)
 
     async def alike(self, claim: Claim) -> list[Claim]:
         """All other Connections of the type and the client, as they were claimed last. Raises `Unavailable`."""
         wanted = {"_id": {"$ne": claim.uid}, "spec.type": claim.spec.type.value, "spec.clientId": claim.spec.client_id}
-        with trouble("list the Connections of a client"):
+        with translate_errors("list the Connections of a client"):
             return [_claim(row) async for row in self._rows.find(wanted)]
 
     async def release(self, claim: Claim) -> None:
         """Give it back in the middle; it is due as before. Raises `Unavailable`."""
-        with trouble("give a Connection back"):
+        with translate_errors("give a Connection back"):
             await self._rows.update_one(
                 {"_id": claim.uid, "fence": claim.fence}, {"$set": {"owner": "", "until": None}}
             )
 
     async def _write(self, claim: Claim, values: Mapping[str, Any], added: Mapping[str, int] | None = None) -> None:
         more = {"$inc": dict(added)} if added else {}
-        with trouble("write the state of a Connection"):
+        with translate_errors("write the state of a Connection"):
             done = await self._rows.update_one({"_id": claim.uid, "fence": claim.fence}, {"$set": dict(values), **more})
         if not done.matched_count:
             raise Lost(f"Connection {claim.namespace}/{claim.name} is another process's now, or gone")

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from clients.mongo import ASCENDING, DESCENDING, trouble
+from clients.mongo import ASCENDING, DESCENDING, translate_errors
 from crds import connection
 from sources.core import assignments
 from sources.core.state import Failed, State
@@ -51,19 +51,19 @@ class Counts:
         """How many have no task yet and are no failures."""
         if self._known(claim) and claim.state.items is not None:
             return claim.state.items[NEW] + claim.state.items[INDEXING]
-        with trouble("count the items"):
+        with translate_errors("count the items"):
             return int(await self._rows.count_documents({"connection": claim.uid, "state": {"$in": [NEW, INDEXING]}}))
 
     async def refused(self, uid: str) -> tuple[int, str]:
         """How many have a task that was refused, and why one of them was."""
         wanted = {"connection": uid, "state": {"$ne": GONE}, "retryAt": {"$gt": EPOCH}}
-        with trouble("count the items"):
+        with translate_errors("count the items"):
             row = await self._rows.find_one(wanted, {"reason": 1})
             return (int(await self._rows.count_documents(wanted)), str(row["reason"])) if row is not None else (0, "")
 
     async def counts(self, uid: str, states: tuple[str, ...] = STATES) -> dict[str, int]:
         """By state, those without any included."""
-        with trouble("count the items"):
+        with translate_errors("count the items"):
             return {
                 state: int(await self._rows.count_documents({"connection": uid, "state": state})) for state in states
             }
@@ -73,7 +73,7 @@ class Counts:
         uid, made = claim.uid, self._made.get(claim.uid, 0)
         shown = {"title": 1, "sourceId": 1, "reason": 1, "found": 1, "retryAt": 1, "type": 1}
         waiting = {"connection": uid, "state": {"$in": [NEW, INDEXING]}}
-        with trouble("list the items"):
+        with translate_errors("list the items"):
             rows = self._rows.find({"connection": uid, "state": FAILED}, shown).sort("found", DESCENDING)
             failed = tuple([_failed(row) async for row in rows.limit(connection.MOST_FAILURES)])
             oldest = await self._rows.find_one(waiting, {"found": 1}, sort=[("found", ASCENDING)])

@@ -24,7 +24,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from clients import mongo
-from clients.mongo import ASCENDING, DESCENDING, trouble
+from clients.mongo import ASCENDING, DESCENDING, translate_errors
 from crds import scope
 from crds.access import Access
 from sources.core import assignments, counting, port
@@ -82,7 +82,7 @@ class Items:
 
     async def prepare(self) -> None:
         """Make the indexes. Raises `Unavailable`."""
-        with trouble("make an index"):
+        with translate_errors("make an index"):
             await self._rows.create_index([("connection", ASCENDING), ("state", ASCENDING), ("found", ASCENDING)])
             await self._rows.create_index([("sourceId", ASCENDING)])
             await self._rows.create_index([("connection", ASCENDING), ("retryAt", ASCENDING)])
@@ -93,7 +93,7 @@ class Items:
     async def unknown(self, uid: str, found: Sequence[port.Item]) -> list[port.Item]:
         """Those whose version is not stored yet, or was stored for other readers. Raises `Unavailable`."""
         keys = {key(uid, one.source_id, one.version): one for one in found}
-        with trouble("look for items"):
+        with translate_errors("look for items"):
             there = {"_id": {"$in": list(keys)}, "$or": [{"state": {"$ne": GONE}}, {"returned": {"$exists": True}}]}
             shown = {"superseded": 1, "access": 1, "returned.access": 1}
             known = {
@@ -117,7 +117,7 @@ class Items:
         ]
         await self._at(uid, [one for one in some if one.place and one.editable], fence)
         if noted:
-            with trouble("note the places of items"):
+            with translate_errors("note the places of items"):
                 await self._rows.bulk_write(noted, ordered=False)
 
     async def _at(self, uid: str, some: Sequence[port.Item], fence: int) -> None:
@@ -126,7 +126,7 @@ class Items:
         if some:
             names, places = [one.source_id for one in some], [one.place for one in some]
             older = {"connection": uid, "sourceId": {"$in": names}, "places": {"$in": places}, "superseded": True}
-            with trouble("note the places of items"):
+            with translate_errors("note the places of items"):
                 await self._rows.update_many(older, {"$max": {"seen": fence}})
 
     async def names(self, owner: scope.Scope, some: Sequence[port.Item]) -> Names:
@@ -139,7 +139,7 @@ class Items:
         name = {"name": "$sourceId", "of": "$connection"}
         each = {"_id": name, "least": {"$min": said}, "most": {"$max": said}}
         if some:
-            with trouble("look for items"):
+            with translate_errors("look for items"):
                 rows = [row async for row in self._rows.aggregate([{"$match": wanted}, {"$group": each}])]
             there = await self._there({row["_id"]["of"] for row in rows})
             for row in rows:
@@ -150,20 +150,20 @@ class Items:
     async def _there(self, uids: Collection[str]) -> frozenset[str]:
         """Those of the Connections whose object is there, as far as is known."""
         wanted = {"_id": {"$in": list(uids)}, "absent": {"$ne": True}}
-        with trouble("look for Connections"):
+        with translate_errors("look for Connections"):
             return frozenset([row["_id"] async for row in self._connections.find(wanted, {"_id": 1})])
 
     async def outdated(self, before: datetime) -> int:
         """Delete versions that have a task and were followed by another one, found before that time; how many. None is
         listed any more, and a source that went back to one has it as news. Raises `Unavailable`."""
         old = {"superseded": True, "state": INDEXED, "found": {"$lt": before}}
-        with trouble("delete older versions of items"):
+        with translate_errors("delete older versions of items"):
             return int((await self._rows.delete_many(old)).deleted_count)
 
     async def left_over(self) -> int:
         """Delete the items of Connections that are forgotten: a process that was frozen stored them after that. How
         many. Raises `Unavailable`."""
-        with trouble("look for items that are left over"):
+        with translate_errors("look for items that are left over"):
             uids, count = await self._rows.distinct("connection"), 0
             known = {row["_id"] async for row in self._connections.find({"_id": {"$in": uids}}, {"_id": 1})}
             for uid in uids:
@@ -186,7 +186,7 @@ class Items:
         plain = [(one, content) for one, content in some if not one.editable]
         rest = [(one, content) for one, content in some if one.editable]
         if plain:
-            with trouble("keep items"):
+            with translate_errors("keep items"):
                 done = await self._rows.bulk_write(
                     [
                         mongo.UpdateOne(
@@ -214,7 +214,7 @@ class Items:
         self.counted.written(uid)
         row = _row(uid, owner, one, content, now, fence)
         item_id = key(uid, one.source_id, one.version)
-        with trouble("keep an item"):
+        with translate_errors("keep an item"):
             if one.editable and await self._same(uid, one, row):
                 return
             if one.editable:
@@ -263,7 +263,7 @@ class Items:
         for one in (one for one in some if one.editable):
             ours = {"_id": key(uid, one.source_id, one.version), "state": NEW, "seen": fence, "stored": fence}
             thing = {"connection": uid, "sourceId": one.source_id, "type": {"$exists": True}}
-            with trouble("take items back"):
+            with translate_errors("take items back"):
                 if not (await self._rows.delete_one(ours)).deleted_count:
                     continue
                 before = await self._rows.find_one(thing, {"superseded": 1}, sort=[("found", DESCENDING)])
@@ -294,7 +294,7 @@ class Items:
             names = {"$in": [one.source_id for one in alike]}
             versions = {"connection": uid, "sourceId": names, "_id": own, "type": {"$exists": True}}
             versions |= _others(alike[0]) | _outrun("seen", fence)
-            with trouble("note who may read items"):
+            with translate_errors("note who may read items"):
                 await self._rows.update_many(versions, {"$set": {"access": told}})
 
     async def _readers(self, item_id: str, one: port.Item, row: Mapping[str, Any], fence: int) -> None:
@@ -338,7 +338,7 @@ class Items:
         failed = {"_id": key(uid, one.source_id, "")}
         names = [{"sourceId": one.source_id}, *([{"places": one.place}] if one.place else ())]
         read = {"connection": uid, "$or": names, "type": {"$exists": True}, "seen": {"$gt": fence}}
-        with trouble("keep a failed item"):
+        with translate_errors("keep a failed item"):
             await self._rows.update_one(failed, {"$setOnInsert": row, **places}, upsert=True)
             if await self._rows.find_one(read, {"_id": 1}) is not None:
                 # Its successor could read it.
@@ -352,7 +352,7 @@ class Items:
             ({"state": {"$in": [NEW, INDEXING]}, "retryAt": None}, "found"),
         ):
             if len(found) < limit:
-                with trouble("list the items"):
+                with translate_errors("list the items"):
                     rows = self._rows.find({"connection": uid, **wanted}).sort(order, ASCENDING)
                     found += [_stored(row) async for row in rows.limit(limit - len(found))]
         return found
@@ -361,7 +361,7 @@ class Items:
         """Their tasks of these names are being created; the ids of those that still wait for one: since they were
         listed, another process may have made their tasks, or they may have left. Raises `Unavailable`."""
         written = [mongo.UpdateOne(_waits(one), {"$set": {"state": INDEXING, "task": task}}) for one, task in tasks]
-        with trouble("write items"):
+        with translate_errors("write items"):
             done = await self._rows.bulk_write(written, ordered=False)
             if done.matched_count == len(written):
                 return frozenset(one.id for one, _ in tasks)
@@ -379,32 +379,32 @@ class Items:
             for one, task in tasks
         ]
         if written:
-            with trouble("write items"):
+            with translate_errors("write items"):
                 done = await self._rows.bulk_write(written, ordered=False)
             self.counted.written(uid, int(done.modified_count))
 
     async def failed(self, one: Stored, reason: str, retry_at: datetime) -> None:
         """Its task was refused. Raises `Unavailable`."""
         said = {"state": FAILED, "reason": reason[:_REASON_CHARS], "retryAt": retry_at}
-        with trouble("write an item"):
+        with translate_errors("write an item"):
             await self._rows.update_one(_waits(one), {"$set": said, "$inc": {"tries": 1}})
 
     async def again(self, uid: str) -> None:
         """Have the failed ones tried again whose content is stored. Raises `Unavailable`."""
         self.counted.written(uid)
         failed = {"connection": uid, "state": FAILED, "type": {"$exists": True}}
-        with trouble("write the items"):
+        with translate_errors("write the items"):
             await self._rows.update_many(failed, {"$set": {"state": NEW, "tries": 0, "reason": "", "retryAt": None}})
 
     async def forget_unread(self, uid: str) -> None:
         """Forget the failed ones that were not stored: the source is read once more. Raises `Unavailable`."""
         self.counted.written(uid)
-        with trouble("forget the items"):
+        with translate_errors("forget the items"):
             await self._rows.delete_many({"connection": uid, "state": FAILED, "type": {"$exists": False}})
 
     async def forget(self, uid: str) -> None:
         """Delete those of a Connection. Raises `Unavailable`."""
-        with trouble("forget the items"):
+        with translate_errors("forget the items"):
             await self._rows.delete_many({"connection": uid})
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from clients.mongo import ASCENDING, trouble
+from clients.mongo import ASCENDING, translate_errors
 from crds import scope
 from crds.access import Access
 from sources.core import assignments, counting, indexer, items
@@ -54,7 +54,7 @@ class MissingItems:
         """The source lists these places now. How many items are known there: fewer than places where one is a
         stranger."""
         count = 0
-        with trouble("note what is listed"):
+        with translate_errors("note what is listed"):
             for some in _pieces(places):
                 done = await self._rows.update_many(
                     {"connection": uid, "places": {"$in": list(some)}}, {"$max": {"seen": fence}}
@@ -66,7 +66,7 @@ class MissingItems:
         """What is known of places that the source lists; `told`: who may read what is at some of them."""
         there, older, last, other = set[str](), set[str](), set[str](), set[str]()
         shown = {"places": 1, "state": 1, "returned.state": 1, "superseded": 1, "type": 1, "access": 1}
-        with trouble("look for what is listed"):
+        with translate_errors("look for what is listed"):
             for some in _pieces(list(dict.fromkeys([*places, *told]))):
                 async for row in self._rows.find({"connection": uid, "places": {"$in": list(some)}}, shown):
                     at, here = row["places"], row["state"] != counting.GONE
@@ -84,7 +84,7 @@ class MissingItems:
 
     async def spare(self, uid: str, places: Sequence[str], fence: int) -> None:
         """What has older versions at these places counts as seen, wherever it is."""
-        with trouble("note what is not looked at"):
+        with translate_errors("note what is not looked at"):
             for some in _pieces(places):
                 older = {"connection": uid, "places": {"$in": list(some)}, "superseded": True}
                 names = {row["sourceId"] async for row in self._rows.find(older, {"sourceId": 1})}
@@ -95,14 +95,14 @@ class MissingItems:
         """What has no place in one of `within` counts as seen."""
         shown = "|".join(re.escape(one) for one in sorted(within))
         elsewhere = {"places": {"$exists": True, "$not": {"$regex": f"^(?:{shown})/"}}}
-        with trouble("note what is not shown"):
+        with translate_errors("note what is not shown"):
             await self._rows.update_many({"connection": uid, **elsewhere}, {"$max": {"seen": fence}})
 
     async def compare(self, uid: str, fence: int, at: datetime) -> tuple[int, int]:
         """(how many things are known, how many of them are missing), with `at` noted at those missed for the first
         time. Older versions count for none: a thing has one last version."""
         known, missing = _known(uid), _missing(uid, fence)
-        with trouble("compare the items"):
+        with translate_errors("compare the items"):
             await self._rows.update_many(
                 {**known, "seen": {"$gte": fence}, "missingSince": {"$exists": True}}, {"$unset": {"missingSince": ""}}
             )
@@ -118,7 +118,7 @@ class MissingItems:
     async def more(self, uid: str, most: int) -> bool:
         """Whether more than `most` things are known, or about ten times as many versions of them."""
         read, things = 0, set[str]()
-        with trouble("count the items"):
+        with translate_errors("count the items"):
             async for row in self._rows.find(_known(uid), {"sourceId": 1, "_id": 0}).limit(10 * most):
                 read += 1
                 things.add(row["sourceId"])
@@ -128,7 +128,7 @@ class MissingItems:
 
     async def newer(self, uid: str, fence: int, than: datetime) -> int:
         """How many missing ones were missed for the first time after `than`."""
-        with trouble("count the items"):
+        with translate_errors("count the items"):
             since = {"missingSince": {"$gt": than}}
             return int(await self._rows.count_documents({**_missing(uid, fence), **since, **_LAST}))
 
@@ -136,7 +136,7 @@ class MissingItems:
         """Have the items leave that are missing since `until` or longer, with their older versions; how many things."""
         missing = {**_missing(claim.uid, claim.fence), "missingSince": {"$lte": until}}
         count = 0
-        with trouble("let items leave"):
+        with translate_errors("let items leave"):
             async for row in self._rows.find(missing, {"state": 1, "nonce": 1, "task": 1, "superseded": 1}):
                 # While a task is being created, nothing is known about it but its name.
                 made = row["state"] in (counting.INDEXING, counting.INDEXED)
@@ -162,19 +162,19 @@ class MissingItems:
         """Documents that can be forgotten: nothing brings them back any more. The longest gone first."""
         due = [{"retryAt": {"$exists": False}}, {"retryAt": {"$lte": now}}]
         wanted = {"connection": uid, "state": counting.GONE, "settled": True, "$or": due}
-        with trouble("list what left"):
+        with translate_errors("list what left"):
             return [_document(row) async for row in self._rows.find(wanted).sort("goneAt", ASCENDING).limit(limit)]
 
     async def shared(self, one: Document) -> bool:
         """Whether another item that is still there has the same document."""
         if one.owner is None:
             return False
-        with trouble("look for an item"):
+        with translate_errors("look for an item"):
             return await self._rows.find_one(_sharing(one, one.owner), {"_id": 1}) is not None
 
     async def refused(self, item_id: str, reason: str, retry_at: datetime) -> None:
         """It could not be forgotten; it is tried again."""
-        with trouble("write what left"):
+        with translate_errors("write what left"):
             await self._rows.update_one(
                 {"_id": item_id, "state": counting.GONE},
                 {"$set": {"reason": reason[:_REASON_CHARS], "retryAt": retry_at}, "$inc": {"tries": 1}},
@@ -184,7 +184,7 @@ class MissingItems:
         """Note that its document is being forgotten under claim `fence`; False: under a later one, or it is not gone
         any more."""
         free = [{"removing": None}, {"removing": {"$lte": fence}}]
-        with trouble("write what left"):
+        with translate_errors("write what left"):
             done = await self._rows.update_one(
                 {"_id": item_id, "state": counting.GONE, "settled": True, "$or": free}, {"$set": {"removing": fence}}
             )
@@ -193,7 +193,7 @@ class MissingItems:
     async def drop(self, item_id: str, fence: int) -> None:
         """Nothing is left of it, which was taken under claim `fence`; one that came back meanwhile is new."""
         left = {"_id": item_id, "state": counting.GONE, "removing": fence}
-        with trouble("forget what left"):
+        with translate_errors("forget what left"):
             done = await self._rows.delete_one({**left, "returned": {"$exists": False}})
             row = None if done.deleted_count else await self._rows.find_one({**left, "returned": {"$exists": True}})
             if row is not None:

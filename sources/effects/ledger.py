@@ -21,7 +21,7 @@ from typing import Any
 
 import orjson
 
-from clients.mongo import AFTER, ASCENDING, Duplicate, trouble
+from clients.mongo import AFTER, ASCENDING, Duplicate, translate_errors
 from contracts import mongo_collections
 from crds import errors, scope
 from sources.api import problems
@@ -90,7 +90,7 @@ class Ledger:
 
     async def prepare(self) -> None:
         """Make the indexes. Raises `Unavailable`."""
-        with trouble("make an index"):
+        with translate_errors("make an index"):
             await self._rows.create_index([("taskUid", ASCENDING)])
             await self._rows.create_index([("forgetAt", ASCENDING)], expireAfterSeconds=0)
 
@@ -110,7 +110,7 @@ class Ledger:
             "askedAt": now,
             "forgetAt": now + KEPT,
         }
-        with trouble("write an effect down"):
+        with translate_errors("write an effect down"):
             # Two may ask at once: the other one's entry is as good.
             with suppress(Duplicate):
                 await self._rows.update_one({"_id": wanted.id}, {"$setOnInsert": first}, upsert=True)
@@ -162,12 +162,12 @@ class Ledger:
 
     async def find(self, namespace: str, task: str, key: str, now: datetime) -> wire.Outcome | None:
         """The outcome of a key. Raises `Unavailable`."""
-        with trouble("read an effect"):
+        with translate_errors("read an effect"):
             row = await self._rows.find_one({"_id": f"{namespace}/{task}/{key}"})
         return None if row is None else _outcome(row, now)
 
     async def _write(self, claim: Claim, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        with trouble("write what became of an effect"):
+        with translate_errors("write what became of an effect"):
             row = await self._rows.find_one_and_update(
                 {"_id": claim.id, "fence": claim.fence, "state": {"$in": [INTENT, SENT]}},
                 {"$set": dict(values)},

@@ -13,7 +13,7 @@ from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken
 
-from clients.mongo import AFTER, ASCENDING, Duplicate, trouble
+from clients.mongo import AFTER, ASCENDING, Duplicate, translate_errors
 from sources.oauth import grant
 
 ROWS = "source_tokens"
@@ -38,14 +38,14 @@ class Vault:
 
     async def prepare(self) -> None:
         """Make the index. Raises `mongo.Unavailable`."""
-        with trouble("make an index"):
+        with translate_errors("make an index"):
             await self._rows.create_index([("forgetAt", ASCENDING)], expireAfterSeconds=0)
 
     async def claim(self, of: grant.Grant, holder: str, now: datetime) -> Turn | None:
         """None: another process has its turn. Raises `mongo.Unavailable`."""
         free = [{"until": {"$lt": now}}, {"until": None}]
         values = {"holder": holder, "until": now + self._lasts, "forgetAt": now + KEPT}
-        with trouble("claim a refresh token"):
+        with translate_errors("claim a refresh token"):
             try:
                 row = await self._rows.find_one_and_update(
                     {"_id": of.id, "$or": free}, {"$set": values}, upsert=True, return_document=AFTER
@@ -58,7 +58,7 @@ class Vault:
         """The turn is over, and `refresh` is the refresh token from now on, "" where it stays; False where the turn had
         ended by itself, and nothing was written. Raises `mongo.Unavailable`."""
         sealed = {"sealed": Fernet(turn.of.key).encrypt(refresh.encode())} if refresh else {}
-        with trouble("write a refresh token"):
+        with translate_errors("write a refresh token"):
             done = await self._rows.update_one(
                 {"_id": turn.of.id, "holder": turn.holder}, {"$set": {"until": None, "holder": "", **sealed}}
             )

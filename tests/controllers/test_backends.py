@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from controllers import periodic
 from controllers.gpubackend import absence, decide
 from crds import errors, gpubackend
 from tests import waiting
@@ -169,8 +170,25 @@ class Bench:
     async def gone_in(self, seconds: float) -> float | None:
         """The answer so many seconds later, the router having just been asked."""
         self.now += seconds
-        await self.served.once()
+        await self.served.ask_router()
         return self.served.gone_in("gpu-0")
+
+
+async def test_the_router_is_asked_while_a_booked_backend_is_missing(bench: Bench) -> None:
+    every, woken = absence.EVERY_SECONDS, periodic.WHEN_WOKEN
+    assert await bench.served.reconcile_once() == woken
+    assert bench.served.gone_in("gpu-0") is not None
+    assert bench.served.asked_for.is_set()
+    bench.router = frozenset({"gpu-0"})
+    assert await bench.served.reconcile_once() == (every,)
+    assert bench.changes == 1
+    bench.now += 2
+    assert await bench.served.reconcile_once() == (every - 2,), "it was asked two seconds ago"
+    bench.missing = False
+    bench.now += every
+    assert await bench.served.reconcile_once() == woken
+    bench.missing = True
+    assert await bench.served.reconcile_once() == woken, "no run has asked since"
 
 
 async def test_a_backend_that_the_router_serves_is_not_gone(bench: Bench) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pymongo
@@ -14,7 +14,8 @@ import pytest
 from aiohttp import web
 
 import kube
-from controllers.memory import mongo
+from clients import mongo
+from controllers.memory import mongo as memories
 from kube import client as wire
 from kube import lease
 from tests import httpserver
@@ -68,9 +69,11 @@ class Leader:
         self.heard.append(epoch)
 
 
-def memory(database: str, leader: Leader, **more: Any) -> mongo.Memory:
-    """Task memories in that database, by that leader."""
-    return mongo.Memory(os.environ["JERVIS_TEST_MONGODB_URI"], database, leads=leader, **more)
+@contextmanager
+def memory(database: str, leader: Leader, **more: Any) -> Iterator[memories.Memory]:
+    """Task memories in that database, by that leader; `more` is of the client."""
+    with closing(mongo.client(os.environ["JERVIS_TEST_MONGODB_URI"], **more)) as store:
+        yield memories.Memory(store[database], leads=leader)
 
 
 class Died(BaseException):
@@ -87,7 +90,7 @@ async def test_a_write_to_mongodb_is_not_sent_by_one_who_leads_no_more() -> None
         if len(looks) == 2:
             raise Died
 
-    with closing(memory("test_fence", Leader(1), at_wire=look)) as leading:
+    with memory("test_fence", Leader(1), listeners=[memories.AtWire(look)]) as leading:
         await leading.write("one", {"attempt": 1})
         with pytest.raises(Died):
             await leading.write("one", {"attempt": 2})
@@ -113,7 +116,7 @@ async def test_a_leader_of_yesterday_does_not_overwrite_what_its_successor_wrote
     """Its machine stood still, and its monotonic clock with it: by that clock it still leads."""
     name = written.database.name
     yesterday, today = Leader(6), Leader(7)
-    with closing(memory(name, yesterday)) as old, closing(memory(name, today)) as new:
+    with memory(name, yesterday) as old, memory(name, today) as new:
         await old.write("one", {"attempt": 1})
         await new.write("one", {"attempt": 2})
         with pytest.raises(lease.Fenced, match="epoch 7"):
@@ -130,7 +133,7 @@ async def test_a_leader_of_yesterday_does_not_overwrite_what_its_successor_wrote
 @pytest.mark.services
 async def test_what_an_older_release_wrote_carries_no_epoch_and_is_taken_over(written: Any) -> None:
     written.insert_one({"_id": "one", "attempt": 1})
-    with closing(memory(written.database.name, Leader(1))) as leading:
+    with memory(written.database.name, Leader(1)) as leading:
         await leading.write("one", {"attempt": 2})
     assert written.find_one({"_id": "one"}) == stored("one", 1, attempt=2)
 
@@ -138,7 +141,7 @@ async def test_what_an_older_release_wrote_carries_no_epoch_and_is_taken_over(wr
 @pytest.mark.services
 async def test_two_first_writes_at_the_same_time_make_one_memory(written: Any) -> None:
     """The one that comes too late is told to come back, and then finds it."""
-    with closing(memory(written.database.name, Leader(1))) as leading:
+    with memory(written.database.name, Leader(1)) as leading:
         for number in range(20):
             found = await asyncio.gather(
                 *(leading.write(f"t{number}", {field: 1}) for field in "abcd"), return_exceptions=True

@@ -65,9 +65,9 @@ async def test_the_newest_names_the_group_in_whatever_order_they_are_read(make: 
     kept.task(seen("new", "2027-03-01T11:00:00Z", "u2"))
     kept.connection(seen("old", "2027-03-01T09:00:00Z", "u1"))
     kept.task(seen("older", "2027-03-01T08:00:00Z", "u0"))
-    await kept.once()
+    await kept.reconcile_once()
     assert service.moves == ["new"]
-    await kept.once()
+    await kept.reconcile_once()
     assert service.moves == ["new"], "nothing is due"
 
 
@@ -76,10 +76,10 @@ async def test_a_newer_one_moves_it(
 ) -> None:
     kept = make()
     kept.task(seen("old"))
-    await kept.once()
+    await kept.reconcile_once()
     kept.task(seen("new", "2027-03-01T11:00:00Z", "u2"))
     kept.task(seen("new", "2027-03-01T11:30:00Z", "u3"))
-    await kept.once()
+    await kept.reconcile_once()
     assert service.moves == ["old", "new"]
     assert registry.get_sample_value("jervis_operator_regroups_total", {"result": "moved"}) == 2
 
@@ -89,10 +89,10 @@ async def test_what_an_older_task_stores_afterwards_follows(make: Make, service:
     old = seen("old")
     kept.task(old)
     kept.task(seen("new", "2027-03-01T11:00:00Z", "u2"))
-    await kept.once()
+    await kept.reconcile_once()
     service.groups["acme", "shop"] = "old"  # its reading ended after the move
     kept.task(old)
-    await kept.once()
+    await kept.reconcile_once()
     assert service.groups["acme", "shop"] == "new"
 
 
@@ -101,10 +101,10 @@ async def test_of_those_of_one_second_the_last_heard_of_counts_and_goes_on_to(ma
     for uid in ("u1", "u2"):
         kept.task(seen("a", uid=uid))
     kept.task(seen("b", uid="u0"))
-    await kept.once()
+    await kept.reconcile_once()
     for uid in ("u1", "u2"):  # their status changes
         kept.task(seen("a", uid=uid))
-        await kept.once()
+        await kept.reconcile_once()
     assert set(service.moves) == {"b"}
 
 
@@ -114,7 +114,7 @@ async def test_an_edited_connection_counts_from_then_on(make: Make, service: Ser
     kept.task(seen("old", "2027-03-01T09:00:00Z", "u2"))
     kept.connection(seen("new", "2027-03-01T08:00:00Z", "c"))
     kept.connection(seen("new", "2027-03-01T08:00:00Z", "c"))
-    await kept.once()
+    await kept.reconcile_once()
     assert service.moves == ["new"]
 
 
@@ -122,7 +122,7 @@ async def test_an_edited_connection_counts_from_then_on(make: Make, service: Ser
 async def test_who_names_no_group_says_nothing(make: Make, service: Service, missing: str) -> None:
     kept = make()
     kept.task(seen("old") | {"spec": {**seen("old")["spec"], missing: ""}})
-    await kept.once()
+    await kept.reconcile_once()
     assert service.moves == []
 
 
@@ -130,7 +130,7 @@ async def test_a_namespace_moves_the_data_of_its_own_clients_alone(make: Make, s
     kept = make(admission.Admission(lambda name: {admission.CLIENTS: "beta"}))
     kept.task(seen("stolen"))
     kept.task(seen("retail", clientId="beta"))
-    await kept.once()
+    await kept.reconcile_once()
     assert service.groups == {("beta", "shop"): "retail"}
 
 
@@ -139,8 +139,8 @@ async def test_while_the_knowledge_base_is_away_it_stays_due(make: Make, service
     kept.task(seen("new"))
     service.trouble = [client.Unavailable("it is away")]
     with pytest.raises(errors.Operational):
-        await kept.once()
-    await kept.once()
+        await kept.reconcile_once()
+    await kept.reconcile_once()
     assert service.moves == ["new"]
 
 
@@ -149,7 +149,7 @@ async def test_a_refusal_is_not_repeated_and_stops_no_other(make: Make, service:
     kept.task(seen("one"))
     kept.task(seen("two", projectId="till"))
     service.trouble = [client.Rejected("not in this scope", code="forbidden", status=403)]
-    await kept.once()
+    await kept.reconcile_once()
     assert service.moves == ["two"]
-    await kept.once()
+    await kept.reconcile_once()
     assert service.moves == ["two"]

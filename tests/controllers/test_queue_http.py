@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from aiohttp import ClientResponse, ClientSession, web
 
+from clients import mongo
 from contracts.api import queue_api as wire
 from controllers import queue_http
-from controllers.archive import http, mongo, tickets
+from controllers.archive import http, tickets
+from controllers.archive.mongo import Archive
 from controllers.pendingtask.slots import wait_reasons
 from crds import errors
 from crds.phases import Phase
@@ -29,7 +31,8 @@ class Place:
     def __init__(self) -> None:
         self.desk, self.valid, self.time, self.surveys = Desk(), {"default", "team"}, 0.0, 0
         self.started = True
-        archive = mongo.Archive("mongodb://127.0.0.1:1", "jervis", fence=lambda: None, timeout=1, absent=0.2)
+        client = mongo.client("mongodb://127.0.0.1:1", 1, absent=0.2)
+        archive = Archive(client["jervis"], fence=lambda: None)
         self.access = tickets.Tickets(self.review, "jervis-history", clock=lambda: self.time)
         application = http.History(archive, self.access, no_contents).application()
         state = queue_http.QueueState(

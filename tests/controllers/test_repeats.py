@@ -25,8 +25,9 @@ import pytest
 from aiohttp import web
 
 import kube
+from clients import mongo
 from controllers import clients
-from controllers.memory import mongo
+from controllers.memory import mongo as memories
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.effects import ingest, readings, repeats
 from controllers.pendingtask.observed import Ingested, Observation, ObservedState, Trouble
@@ -217,7 +218,8 @@ async def opened(folder: Path) -> AsyncIterator[Site]:
     meters = metrics.Metrics(prometheus_client.CollectorRegistry())
     running, found = readings.Readings(time.monotonic), dict[str, Observation | None]()
     clock = clocks.Clock()
-    with process.running(num_parallel=8) as fake, closing(mongo.Memory(uri, database, leads=Leader(1))) as kept:
+    with process.running(num_parallel=8) as fake, closing(mongo.client(uri)) as store:
+        kept = memories.Memory(store[database], leads=Leader(1))
         async with httpx.AsyncClient(trust_env=False, verify=False) as http, serving_tasks() as (cluster, reached):
             router = router_client.Client(fake.url, http)
             async with (

@@ -27,12 +27,14 @@ import pytest
 import pytest_asyncio
 import yaml
 from aiohttp import ClientSession
+from motor.motor_asyncio import AsyncIOMotorClient
 
 from contracts.tokens import keyring
 from controllers import namespaces, settings, tracing
 from controllers.connection.reconcile import Connections
 from controllers.gpubackend import contexts
 from controllers.gpubackend.probe import Judge
+from controllers.memory import mongo as memories
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.observed import ObservedState
 from controllers.runtime import app
@@ -267,6 +269,14 @@ async def test_each_setting_arrives(runtime: app.Runtime) -> None:
     (connections,) = (one for one in found if isinstance(one, Connections))
     assert (judge._loopback, connections._file_urls) == (True, True)
     assert any(isinstance(one, tracing.Telemetry) for one in found)
+
+
+async def test_the_process_has_one_client_of_mongodb(runtime: app.Runtime) -> None:
+    (store,) = (one for one in everything(runtime) if isinstance(one, AsyncIOMotorClient))
+    options = store.delegate.options
+    assert options.pool_options.appname == "jervis-operator"
+    assert options.server_selection_timeout == 2.0
+    assert [type(one) for one in options.event_listeners] == [memories.AtWire]
 
 
 BUILT: dict[str, Callable[[settings.Settings], Any]] = {

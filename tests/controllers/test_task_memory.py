@@ -11,7 +11,9 @@ import pytest
 from aiohttp import web
 
 import kube
-from controllers.memory import document, mongo
+from clients import mongo
+from controllers.memory import document
+from controllers.memory import mongo as memories
 from controllers.pendingtask import decision
 from controllers.pendingtask.effects import executor, ingest
 from controllers.pendingtask.observed import Ingested
@@ -150,7 +152,7 @@ def test_structured_data_is_flat_and_bounded() -> None:
     assert len(document.structured({f"f{n}": "x" for n in range(100)})) == document.MOST_FACTS
 
 
-def performing(place: Place, api: kube.Kube, memory: mongo.Memory) -> executor.EffectExecutor:
+def performing(place: Place, api: kube.Kube, memory: memories.Memory) -> executor.EffectExecutor:
     """With what this effect needs, and nothing else."""
     unused: Any = None
     effects = executor.ClusterEffects(
@@ -175,8 +177,9 @@ async def test_messages_are_written_once_for_the_run_that_works(written: Any) ->
         place = Place(http, url)
         assert place.cache.take(task.wire())
         api = kube.Kube(apiserver.configuration(url), http, fence=lambda: None)
-        away = mongo.Memory("mongodb://127.0.0.1:9", "none", leads=Leader(1), timeout=0.2)
-        with closing(away), closing(mongo.Memory(uri, written.database.name, leads=Leader(1))) as memory:
+        with closing(mongo.client("mongodb://127.0.0.1:9", 0.2)) as absent, closing(mongo.client(uri)) as store:
+            away = memories.Memory(absent["none"], leads=Leader(1))
+            memory = memories.Memory(store[written.database.name], leads=Leader(1))
             # The run is followed by one that reads them: nothing of the task has failed.
             assert not await performing(place, api, away).perform(task, decision.Remember(1), None)
             assert place.cache.observations == {}

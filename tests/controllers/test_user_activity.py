@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from controllers import periodic
 from controllers.pendingtask.slots import router_use
 from crds import errors
 from router import client
@@ -33,10 +34,10 @@ class Router:
 class Bench:
     def __init__(self) -> None:
         self.now, self.router, self.heard = NOW, Router(), list[bool]()
-        self.changes = 0
+        self.changes, self.needed = 0, True
         self.users = router_use.UserActivity(
             self.router,
-            needed=lambda: True,
+            needed=lambda: self.needed,
             changed=self.changed,
             answered=self.heard.append,
             wall=lambda: self.now,
@@ -60,7 +61,7 @@ async def test_until_it_has_answered_it_is_in_doubt(bench: Bench) -> None:
     bench.users.wanted()
     assert bench.users.in_doubt_since == NOW, "the doubt is not renewed by others who wait"
     bench.router.last = NOW - timedelta(seconds=5)
-    await bench.users.once()
+    await bench.users.ask_router()
     assert (bench.users.in_doubt_since, bench.users.last) == (None, NOW - timedelta(seconds=5))
     assert (bench.heard, bench.changes) == ([True], 1)
     bench.users.wanted()
@@ -75,19 +76,40 @@ async def test_silence_counts_from_its_beginning(bench: Bench, error: Exception)
     bench.router.error = error
     bench.users.wanted()
     for _ in range(3):
-        await bench.users.once()
+        await bench.users.ask_router()
         bench.now += timedelta(seconds=3)
         bench.users.wanted()
     assert bench.users.in_doubt_since == NOW
     assert bench.heard == [False, False, False]
     bench.router.error = None
-    await bench.users.once()
+    await bench.users.ask_router()
     assert bench.users.in_doubt_since is None
+
+
+async def test_its_loop_asks_once_each_few_seconds_from_when_it_is_wanted_until_it_is_not_needed(bench: Bench) -> None:
+    every, woken = router_use.ASK_EVERY_SECONDS, periodic.WHEN_WOKEN
+    assert await bench.users.reconcile_once() == woken
+    assert bench.heard == [], "Background work waits, and no task has asked"
+    bench.users.wanted()
+    assert bench.users.asked_for.is_set()
+    assert await bench.users.reconcile_once() == (every,)
+    bench.now += timedelta(seconds=1)
+    bench.users.wanted()
+    assert await bench.users.reconcile_once() == (every - 1,), "it was asked a second ago"
+    assert len(bench.heard) == 1
+    bench.now += timedelta(seconds=every - 1)
+    assert await bench.users.reconcile_once() == (every,), "it is needed still"
+    bench.needed = False
+    bench.now += timedelta(seconds=every)
+    assert await bench.users.reconcile_once() == woken
+    bench.needed = True
+    assert await bench.users.reconcile_once() == woken, "no task has asked since"
+    assert len(bench.heard) == 2
 
 
 async def test_a_clock_ahead_of_ours_does_not_reach_into_the_future(bench: Bench) -> None:
     bench.router.last = NOW + timedelta(minutes=5)
-    await bench.users.once()
+    await bench.users.ask_router()
     assert bench.users.last == NOW
 
 
@@ -112,7 +134,7 @@ async def test_a_request_that_no_backend_is_known_to_serve_is_told_apart(bench: 
         (late, {"gpu-0": NOW + timedelta(seconds=5)}, None),
     ):
         bench.router.last, bench.router.on = last, on
-        await bench.users.once()
+        await bench.users.ask_router()
         assert (bench.users.last, bench.users.unplaced) == (last, unplaced)
         assert bench.users.last_on == {name: min(at, NOW) for name, at in on.items()}
 
@@ -157,7 +179,7 @@ class Scene:
         before = len(self.router.asked)
         for _ in range(int(seconds)):
             self.now += 1
-            await self.keeper.once()
+            await self.keeper.reconcile_once()
         return [path for path, _ in self.router.asked[before:]]
 
 

@@ -199,7 +199,7 @@ class Slow:
     def after(self, seconds: float) -> list[str]:
         self.desk.now += timedelta(seconds=seconds)
         self.looked.clear()
-        self.notes.once()
+        self.notes.check()
         return sorted(self.looked)
 
 

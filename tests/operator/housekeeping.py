@@ -16,8 +16,10 @@ from kubernetes import client
 from prometheus_client import CollectorRegistry
 
 import kube
+from clients import mongo
 from controllers import backpressure
-from controllers.archive import mongo, reconcile, retention, sweep
+from controllers.archive import mongo as archives
+from controllers.archive import reconcile, retention, sweep
 from controllers.metrics import Metrics
 from tests.operator.conftest import Space, database_name
 from tests.waiting import until
@@ -31,7 +33,7 @@ class House:
     """`api` is the test's own client, not counted; `registry` has the archivist's metrics."""
 
     archivist: reconcile.Archivist
-    archive: mongo.Archive
+    archive: archives.Archive
     api: kube.Kube
     registry: CollectorRegistry
 
@@ -62,7 +64,8 @@ async def house(
     loaded = kube.configuration(str(kubeconfig))
     registry = CollectorRegistry()
     measured = Metrics(registry)
-    with closing(mongo.Archive(mongodb_uri, database_name(space), fence=lambda: None)) as archive:
+    with closing(mongo.client(mongodb_uri, absent=2.0)) as store:
+        archive = archives.Archive(store[database_name(space)], fence=lambda: None)
         async with kube.session(loaded) as http:
             api = kube.Kube(loaded, http, fence=lambda: None, counted=counted)
             kept = retention.Retention(

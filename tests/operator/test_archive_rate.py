@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 import kube
+from controllers import metrics, periodic
 from controllers.archive import reconcile, sweep
 from tests import waiting
 from tests.operator.conftest import Space
@@ -72,8 +74,11 @@ async def test_finished_tasks_do_not_pile_up_under_a_load_that_never_ends(
         sleep=sleep,
         counted=arrivals.counted,
     ) as here:
-        here.archivist.may_act.set()
-        working = asyncio.create_task(here.archivist.work())
+        leading = asyncio.Event()
+        leading.set()
+        measured = metrics.Metrics(CollectorRegistry())
+        loop = periodic.Periodic("archive", here.archivist.reconcile_once, EVERY, measured, sleep=sleep)
+        working = asyncio.create_task(loop.run(leading))
         async with asyncio.timeout(waiting.PATIENCE):
             await arrivals.over.wait()
         working.cancel()
@@ -100,18 +105,18 @@ async def test_a_finished_object_is_read_again_when_it_has_changed(opened: Open,
     async with opened(counted=lambda verb, code: sent.append(verb)) as here:
         for number in range(12):
             await ended(here, space, f"t{number}", datetime.now(UTC), content=f"text {number}")
-        await here.archivist.once()
+        await here.archivist.sweep_once()
         assert asked() == {"GET": 6, "PATCH": 12}, "heads of three phases, and what to archive of three phases"
         assert here.metric("finished_tasks", archived="true") == 12
         assert here.metric("finished_tasks", archived="false") == 0
         stored = {one["name"]: one["object"]["spec"]["content"] for one in database["task_archive"].find()}
         assert stored == {f"t{number}": f"text {number}" for number in range(12)}
-        await here.archivist.once()
+        await here.archivist.sweep_once()
         assert asked() == {"GET": 3}, "nothing is new or left to archive: no object is read"
         await here.api.merge(kube.TASKS, space.name, "t3", {"spec": {"ttlSecondsAfterFinished": 0}})
-        await here.archivist.once()
+        await here.archivist.sweep_once()
         assert asked() == {"GET": 5}, "the one that has changed, and once more to archive it as it is"
-        await here.archivist.once()
+        await here.archivist.sweep_once()
         assert asked() == {"GET": 3, "DELETE": 1}
     assert {one["metadata"]["name"] for one in space.every()} == {f"t{number}" for number in range(12) if number != 3}
 
@@ -120,10 +125,10 @@ async def test_the_first_sweep_after_a_start_reads_what_is_marked_already(opened
     async with opened() as here:
         for number in range(3):
             await ended(here, space, f"t{number}", datetime.now(UTC), ttlSecondsAfterFinished=60 + 3600 * number)
-        await here.archivist.once()
+        await here.archivist.sweep_once()
     later = datetime.now(UTC) + timedelta(minutes=4)
     async with opened(wall=lambda: later) as here:
-        await here.archivist.once()
+        await here.archivist.sweep_once()
         assert here.metric("finished_tasks", archived="true") == 2
     assert {one["metadata"]["name"] for one in space.every()} == {"t1", "t2"}
 
@@ -151,7 +156,7 @@ async def test_a_sweep_pauses_after_each_step_unless_it_is_late(
     ) as here:
         for name in sorted(names):
             await ended(here, space, name, datetime.now(UTC))
-        await here.archivist.once()
+        await here.archivist.sweep_once()
     assert {one["name"] for one in database["task_archive"].find()} == names
     assert paused[:3] == pytest.approx([min(0.3, every / 60)] * 3), "after the metadata of each phase"
     assert paused[3:] == pytest.approx(pauses)

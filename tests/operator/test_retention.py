@@ -72,7 +72,7 @@ async def test_what_is_kept_of_a_deleted_task_goes_and_of_no_other(opened: Open,
         database["task_archive"].insert_one(
             {"_id": uids["archived"], "namespace": space.name, "archivedAt": now(), "object": {"metadata": {}}}
         )
-        await here.archivist.once()
+        await here.archivist.sweep_once()
         stay = set(uids.values()) - {uids["deleted"], uids["replaced"]}
         assert kept(database) == stay
         assert here.metric("swept_documents_total", collection="task_memory") == 2
@@ -80,7 +80,7 @@ async def test_what_is_kept_of_a_deleted_task_goes_and_of_no_other(opened: Open,
         assert noted == {uids["archived"], uids["finished"]}, "not looked at again"
 
         space.delete("waits")
-        await here.archivist.once()
+        await here.archivist.sweep_once()
         assert kept(database) == stay - {uids["waits"]}
 
 
@@ -94,7 +94,7 @@ async def test_what_is_kept_for_a_namespace_that_cannot_be_listed_stays(
     tasks = {"apiGroups": ["jervis.dev"], "resources": ["pendingtasks"], "verbs": ["get", "list", "patch", "delete"]}
     accounts.permit(space.api, space.name, "tidy", tasks)
     async with house(space, account, mongodb_uri, namespaces=["forbidden", space.name]) as here:
-        await here.archivist.once()
+        await here.archivist.sweep_once()
     assert kept(database) == {NONE.format(2)}
 
 
@@ -166,7 +166,7 @@ async def test_with_a_wrong_clock_tasks_are_archived_and_nothing_is_deleted(
     began = now()
     async with opened(terms=terms, wall=lambda: now() + ahead) as here:
         await ended(here, space, "task", now() - timedelta(days=2))
-        await here.archivist.once()
+        await here.archivist.sweep_once()
         assert len(space.every()) == 1
         assert {row["_id"] for row in database["task_archive"].find()} >= {NONE.format(2)}
         stored = database["task_archive"].find_one({"name": "task"})
@@ -175,7 +175,7 @@ async def test_with_a_wrong_clock_tasks_are_archived_and_nothing_is_deleted(
         late = (now() - began).total_seconds()
         assert here.metric("clock_skew_seconds") == pytest.approx(ahead.total_seconds(), abs=30 + late)
     async with opened(terms=terms) as here:
-        await here.archivist.once()
+        await here.archivist.sweep_once()
         assert space.every() == []
         assert database["task_archive"].count_documents({"_id": NONE.format(2)}) == 0
         assert kept(database) == set()
@@ -209,7 +209,7 @@ async def test_a_sweep_removes_no_more_than_its_share_of_the_history(
     """Both clocks may be wrong, on a machine that is the whole cluster."""
     history(database, space, old, young)
     async with opened(periods=retention.Periods(share=share)) as here:
-        await here.archivist.once()
+        await here.archivist.sweep_once()
         assert database["task_archive"].count_documents({}) == left
         held = left == old + young
         assert here.metric("removal_held", what="history") == held
@@ -225,9 +225,9 @@ async def test_however_many_tasks_were_deleted_at_once_what_is_kept_of_them_goes
     database["task_memory"].insert_many(rows)
     alive = {NONE.format(n) for n in range(live)}
     async with opened(live=lambda uid: uid in alive) as here:
-        await here.archivist.once()
+        await here.archivist.sweep_once()
         assert database["task_memory"].count_documents({}) == live + max(0, deleted - retention.MOST_ASKED)
-        await here.archivist.once()
+        await here.archivist.sweep_once()
         assert {row["_id"] for row in database["task_memory"].find()} == alive
         assert here.metric("removal_held", what="abandoned") == 0
 
@@ -242,11 +242,11 @@ async def test_a_sweep_takes_no_more_than_its_share_of_what_another_operator_wro
     async with opened() as here:
         for number in (FEW + 1, FEW + 2):
             remember(database, NONE.format(number), space.name, "deleted")
-            await here.archivist.once()
+            await here.archivist.sweep_once()
             assert {row["_id"] for row in database["task_memory"].find()} == {one["_id"] for one in strangers}
             assert here.metric("removal_held", what="abandoned") == 1
     async with opened(periods=retention.Periods(share=1.0)) as here:
-        await here.archivist.once()
+        await here.archivist.sweep_once()
         assert database["task_memory"].count_documents({}) == 0
         assert here.metric("removal_held", what="abandoned") == 0
 
@@ -254,7 +254,7 @@ async def test_a_sweep_takes_no_more_than_its_share_of_what_another_operator_wro
 async def test_a_few_of_an_older_release_go_like_others(opened: Open, space: Space, database: Any) -> None:
     database["task_memory"].insert_many(memory(NONE.format(n), space.name, f"t{n}", lease="") for n in range(FEW))
     async with opened() as here:
-        await here.archivist.once()
+        await here.archivist.sweep_once()
         assert database["task_memory"].count_documents({}) == 0
 
 
@@ -266,10 +266,10 @@ async def test_behind_many_live_tasks_a_deleted_one_is_found_by_a_later_sweep(
     database["task_memory"].insert_many(memory(NONE.format(n), space.name, f"t{n}") for n in range(many + 1))
     live = {NONE.format(n) for n in range(many)}
     async with opened(live=lambda uid: uid in live) as here:
-        await here.archivist.once()
+        await here.archivist.sweep_once()
         assert database["task_memory"].count_documents({}) == many + 1
-        await here.archivist.once()
+        await here.archivist.sweep_once()
         assert database["task_memory"].count_documents({}) == many
         live.discard(NONE.format(0))
-        await here.archivist.once()
+        await here.archivist.sweep_once()
         assert database["task_memory"].count_documents({}) == many - 1

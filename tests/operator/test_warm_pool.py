@@ -190,7 +190,7 @@ def test_kill_9_claims_no_two_jobs_for_one_attempt(space: Space, start: Start, a
 async def test_of_two_claims_of_one_job_one_alone_succeeds(space: Space, local: dict[str, Any]) -> None:
     async with leading(space, **local) as (config, to):
         pools = [pool_of(to, config.template()) for _ in range(2)]
-        await pools[0].tend()
+        await pools[0].reconcile_once()
         (made,) = [raw async for raw in to.api.each(kube.JOBS, space.name)]
         for pool in pools:
             pool.observe_job(made)
@@ -204,7 +204,7 @@ async def test_of_two_claims_of_one_job_one_alone_succeeds(space: Space, local: 
         assert now["metadata"]["labels"][job.UID_LABEL] == "u-1"
         # A deletion with an older version leaves it alone, too.
         pools[1].size = 0
-        await pools[1].tend()
+        await pools[1].reconcile_once()
         assert [raw async for raw in to.api.each(kube.JOBS, space.name)]
 
 

@@ -101,7 +101,7 @@ async def test_keys_that_sign_nothing_claim_no_pod_and_are_no_error_of_the_serve
             token=lambda: to.lease.token,
             pool=pool,
         )
-        await pool.tend()
+        await pool.reconcile_once()
         (made,) = [raw async for raw in to.api.each(kube.JOBS, space.name)]
         pod = await to.api.create(kube.PODS, space.name, pod_of(made))
         pool.observe_job(made)
@@ -149,7 +149,7 @@ async def test_a_refused_object_is_logged_and_pauses_grow(
         for second in range(400):
             now = float(second)
             with capture_logs() as logs:
-                await pool.tend()
+                await pool.reconcile_once()
             tries += [now] if [one for one in logs if "not complete" in one["event"]] else []
         assert tries == [0, 5, 15, 35, 75, 155, 315]
         # What cannot be marked or deleted keeps nothing from being created.
@@ -166,7 +166,7 @@ async def test_a_refused_object_is_logged_and_pauses_grow(
         pool.observe_pod(pod)
         pool.observe_job(old)
         with capture_logs() as logs:
-            await pool.tend()
+            await pool.reconcile_once()
         assert [one["event"] for one in logs if one["log_level"] == "warning"] == [
             "a pod does not get the labels of its run",
             "a warm Job is not deleted",

@@ -173,7 +173,7 @@ class Rig(Generic[S, W]):
 
     async def settle(self) -> None:
         """Look for what left, as the operator does."""
-        await self.removing.look()
+        await self.removing.reconcile_once()
 
     async def sweep(self) -> Sweep | None:
         """The end of the last sweep."""

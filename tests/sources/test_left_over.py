@@ -65,7 +65,7 @@ class Rig:
         """After a time these releases look, the others are stopped."""
         self.clock[0] += timedelta(days=days, seconds=seconds)
         for one in releases:
-            await one.polling.look()
+            await one.polling.reconcile_once()
 
     async def row(self, uid: str) -> dict[str, Any] | None:
         found: dict[str, Any] | None = await self.database[assignments.CONNECTIONS].find_one({"_id": uid})

@@ -30,6 +30,7 @@ import pydantic
 import structlog
 
 import kube
+from clients.mongo import Unavailable
 from contracts import trace
 from controllers import clients, tracing
 from controllers.memory import document, mongo
@@ -374,7 +375,7 @@ class Qualifier:
         )
         try:
             await self._memory.write(uid, findings)
-        except mongo.Unavailable as error:
+        except Unavailable as error:
             # No run and no person goes on from the memory of a task that is done: it does not wait for MongoDB.
             if chosen.phase is not Phase.DONE:
                 raise

@@ -15,7 +15,6 @@ periodically, and at once when the deletion of its task is observed.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Container, Iterator
 from datetime import datetime, timedelta
 from enum import Enum, auto
@@ -23,15 +22,14 @@ from enum import Enum, auto
 import structlog
 
 import kube
+from clients import backoff
 from controllers.pendingtask import job, task_index, workloads
 from controllers.pendingtask.observed import JobView
-from crds import errors
-from kube import lease
 
 log = structlog.get_logger(__name__)
 
 EVERY_SECONDS = 30.0
-AGAIN_SECONDS = 2.0
+RETRY = backoff.Doubling(first=2.0, cap=2.0)
 """Delay after a deletion that was not answered."""
 PATIENCE = timedelta(minutes=10)
 """For a namespace that refuses access or is no longer served."""
@@ -65,28 +63,12 @@ class Orphans:
         self._refused_since: dict[str, datetime] = {}  # by namespace
         self._left_since: dict[str, datetime] = {}  # by namespace
         self._asked: set[str] = set()  # of those with ended Jobs, in this round
-        self.may_act = asyncio.Event()
-        """Set once the lease is held; losing it ends the process."""
 
-    async def run(self) -> None:
-        """Sweep at the start, when a task with a Job is deleted, and periodically; never returns."""
-        await self.may_act.wait()
-        while True:
-            pause = EVERY_SECONDS
-            self._workloads.abandonment.clear()
-            try:
-                await self.sweep()
-                await self.verify()
-            except lease.Fenced:
-                raise
-            except errors.JervisError as error:
-                log.info("runs without a task not verified", reason=error.message)
-                pause = AGAIN_SECONDS
-            try:
-                async with asyncio.timeout(pause):
-                    await self._workloads.abandonment.wait()
-            except TimeoutError:
-                continue
+    async def reconcile_once(self) -> None:
+        """Sweep and verify once: at the start, when a task with a Job is deleted, and periodically. Raises
+        `kube.Unavailable`."""
+        await self.sweep()
+        await self.verify()
 
     async def sweep(self) -> None:
         """Delete the Jobs of tasks that are gone. Raises `kube.Unavailable`."""

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import pydantic
 import structlog
 
+from controllers import periodic
 from crds import errors
 from router import client
 
@@ -77,7 +78,9 @@ class UserActivity:
     ) -> None:
         self._ask, self._needed, self._changed, self._answered = ask, needed, changed, answered
         self._wall, self._monotonic, self._every = wall, monotonic, every
-        self._wanted = asyncio.Event()
+        self.asked_for = asyncio.Event()
+        """Set while an answer is wanted."""
+        self._asking = False
         self._asked_at: float | None = None
         self._pending = False
         self._answers: bool | None = None
@@ -94,18 +97,22 @@ class UserActivity:
         if not recent and not self._pending:
             self._pending = True
             self.in_doubt_since = self._wall()
-        self._wanted.set()
+        self._asking = True
+        self.asked_for.set()
 
-    async def run(self) -> None:
-        """Ask periodically while needed; never returns."""
-        while True:
-            await self._wanted.wait()
-            self._wanted.clear()
-            while self._ask is not None and self._needed():
-                await self.once()
-                await asyncio.sleep(self._every)
+    async def reconcile_once(self) -> periodic.RequeueAfter:
+        """Ask the router where an answer is wanted and still needed, not more often than each `every` seconds."""
+        self._asking = self._asking and self._needed()
+        if not self._asking:
+            return periodic.WHEN_WOKEN
+        now = self._monotonic()
+        due = now if self._asked_at is None else self._asked_at + self._every
+        if now >= due:
+            await self.ask_router()
+            return periodic.RequeueAfter(self._every)
+        return periodic.RequeueAfter(due - now)
 
-    async def once(self) -> None:
+    async def ask_router(self) -> None:
         """Ask once."""
         assert self._ask is not None
         try:
@@ -152,10 +159,9 @@ class GpuReservation:
         model: str,
         wanted: Callable[[], bool],
         monotonic: Callable[[], float],
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._router, self._owner, self._model = router, owner, model
-        self._wanted, self._monotonic, self._sleep = wanted, monotonic, sleep
+        self._wanted, self._monotonic = wanted, monotonic
         self._renew_at = float("-inf")
         self._release_at = float("-inf")
         self._logged = ""
@@ -163,13 +169,7 @@ class GpuReservation:
         self.held = False
         """The router may hold a reservation of this owner."""
 
-    async def run(self) -> None:
-        """Check periodically; never returns."""
-        while True:
-            await self.once()
-            await self._sleep(CHECK_SECONDS)
-
-    async def once(self) -> None:
+    async def reconcile_once(self) -> None:
         """Announce, renew or release, if due."""
         now = self._monotonic()
         if self._wanted():

@@ -7,7 +7,6 @@ are never written, since every start of a task changes them.
 
 from __future__ import annotations
 
-import asyncio
 import heapq
 from collections.abc import Callable
 from datetime import datetime
@@ -48,17 +47,13 @@ class WaitConditions:
         self._wall, self._monotonic = wall, monotonic
         self._reason: Reason | None = None
         self._since = 0.0
-        self.may_act = asyncio.Event()
 
-    async def run(self) -> None:
-        """Check periodically; never returns."""
-        await self.may_act.wait()
-        while True:
-            await asyncio.sleep(min(EVERY_SECONDS, self._lasting))
-            self.once()
-
-    def once(self) -> None:
+    async def reconcile_once(self) -> None:
         """Check once."""
+        self.check()
+
+    def check(self) -> None:
+        """Note the present reason, and enqueue tasks that are to record it."""
         reason, now = self._scheduler.background_lacks(), self._monotonic()
         if reason is not self._reason:
             self._reason, self._since = reason, now

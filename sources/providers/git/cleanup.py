@@ -23,6 +23,6 @@ def pushes(root: Path) -> Step:
     """Delete what killed pushes left in the workspace `root`. Raises `OSError`."""
 
     async def step() -> int:
-        return len(await asyncio.to_thread(quarantine.tidy, root))
+        return len(await asyncio.to_thread(quarantine.purge, root))
 
     return step

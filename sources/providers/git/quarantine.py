@@ -2,7 +2,7 @@
 
 It borrows the clone's objects and writes none there, so that nothing of a push is ever read by a run. One push at a
 time: a file lock beside it is held from `open` to `close`. What a killed process left goes with the next push, or by
-`tidy`.
+`purge`.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class Quarantine:
         )
 
 
-def tidy(root: Path) -> list[str]:
+def purge(root: Path) -> list[str]:
     """Remove what killed processes left beside the clones of `root`; its names. Blocks."""
     gone = []
     for path in sorted(root.glob("*.push")):

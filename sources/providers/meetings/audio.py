@@ -15,7 +15,7 @@ from typing import Any
 
 from bson import ObjectId
 
-from clients.mongo import AFTER, ASCENDING, trouble
+from clients.mongo import AFTER, ASCENDING, translate_errors
 from contracts import mongo_collections
 from contracts.api import meeting
 from contracts.api.meeting import State
@@ -72,7 +72,7 @@ class Audio:
 
     async def prepare(self) -> None:
         """Make the index that GridFS asks for, and that of meetings by their recording."""
-        with trouble("make an index"):
+        with translate_errors("make an index"):
             await self._chunks.create_index([("files_id", ASCENDING), ("n", ASCENDING)], unique=True)
             await self._rows.create_index([("file", ASCENDING)])
 
@@ -97,7 +97,7 @@ class Audio:
     async def read(self, row: Row) -> AsyncGenerator[bytes]:
         """The recording, chunk by chunk. Raises `Unusable` if a part of it is missing."""
         left, file = int(row["offset"]), row.get("file")
-        with trouble("read a recording"):
+        with translate_errors("read a recording"):
             number = 0
             async for chunk in self._chunks.find({"files_id": file}).sort("n", ASCENDING).batch_size(4):
                 piece = bytes(chunk["data"])[:left]
@@ -112,7 +112,7 @@ class Audio:
     async def delete(self, row: Row) -> None:
         """Forget the recording."""
         if row.get("file") is not None:
-            with trouble("forget a recording"):
+            with translate_errors("forget a recording"):
                 await self._files.delete_one({"_id": row["file"]})
                 await self._chunks.delete_many({"files_id": row["file"]})
 
@@ -126,7 +126,7 @@ class Audio:
         if length is not None:
             wanted["length"] = {"$in": [None, length]}
             said["length"] = length
-        with trouble("claim a recording"):
+        with translate_errors("claim a recording"):
             row: Row | None = await self._rows.find_one_and_update(wanted, {"$set": said}, return_document=AFTER)
             if row is None:
                 raise await self._refusal(meeting_id, offset, length, now)
@@ -155,7 +155,7 @@ class Audio:
         it is written before this looks, so of two that exceed the quota together not both go on. Raises `Full`."""
         others = {"namespace": row["namespace"], "_id": {"$ne": row["_id"]}}
         total = {"$group": {"_id": None, "bytes": {"$sum": {"$max": ["$offset", "$length"]}}}}
-        with trouble("count the bytes of recordings"):
+        with translate_errors("count the bytes of recordings"):
             used = [one["bytes"] async for one in self._rows.aggregate([{"$match": others}, total])]
             room = self._quota - int(sum(used))
             if max(int(row["offset"]), int(row.get("length") or 0)) <= room:
@@ -190,7 +190,7 @@ class Audio:
         number, size = divmod(int(row["offset"]), CHUNK)
         if not size:
             return b""
-        with trouble("read a recording"):
+        with translate_errors("read a recording"):
             chunk = await self._chunks.find_one({"files_id": row["file"], "n": number})
         found = bytes(chunk["data"])[:size] if chunk else b""
         if len(found) != size:
@@ -201,7 +201,7 @@ class Audio:
         if at == 0 and row["offset"] == 0 and not row.get("mediaType") and len(piece) >= _SNIFFED:
             row = {**row, "mediaType": _usable(piece)}
         end = at + len(piece)
-        with trouble("keep a part of a recording"):
+        with translate_errors("keep a part of a recording"):
             chunk = {"files_id": row["file"], "n": at // CHUNK, "data": piece}
             await self._chunks.replace_one({"files_id": row["file"], "n": at // CHUNK}, chunk, upsert=True)
             mine = {"_id": row["_id"], "writer": row["writer"], "offset": row["offset"]}
@@ -246,7 +246,7 @@ class Audio:
             "filename": row["_id"],
             "metadata": {"sha256": sha256, "mediaType": media_type},
         }
-        with trouble("complete a recording"):
+        with translate_errors("complete a recording"):
             await self._files.replace_one({"_id": row["file"]}, entry, upsert=True)
             mine = {"_id": row["_id"], "writer": row["writer"], "state": State.RECORDING.value}
             done = await self._rows.update_one(mine, {"$set": said})
@@ -257,26 +257,26 @@ class Audio:
 
     async def _tidy(self, row: Row) -> None:
         """What was written after the meeting was deleted, or after its upload began anew, belongs to nothing."""
-        with trouble("forget a recording"):
+        with translate_errors("forget a recording"):
             if await self._rows.find_one({"_id": row["_id"], "file": row["file"]}, {"_id": 1}) is None:
                 await self._files.delete_one({"_id": row["file"]})
                 await self._chunks.delete_many({"files_id": row["file"]})
 
     async def _again(self, row: Row) -> None:
         """The upload begins anew, in another file: what a frozen process still writes belongs to this one."""
-        with trouble("forget a recording"):
+        with translate_errors("forget a recording"):
             said = {"offset": 0, "length": None, "file": None, "mediaType": ""}
             mine = {"_id": row["_id"], "writer": row["writer"], "state": State.RECORDING.value}
             await self._rows.update_one(mine, {"$set": said})
             await self._chunks.delete_many({"files_id": row["file"]})
 
     async def _keep(self, row: Row) -> None:
-        with trouble("claim a recording"):
+        with translate_errors("claim a recording"):
             mine = {"_id": row["_id"], "writer": row["writer"]}
             await self._rows.update_one(mine, {"$set": {"writingUntil": self._wall() + LASTS}})
 
     async def _release(self, row: Row) -> None:
-        with trouble("give a recording back"):
+        with translate_errors("give a recording back"):
             await self._rows.update_one(
                 {"_id": row["_id"], "writer": row["writer"]}, {"$set": {"writer": None, "writingUntil": None}}
             )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from clients.mongo import trouble
+from clients.mongo import translate_errors
 from contracts import mongo_collections
 from contracts.api.meeting import State
 from crds import scope
@@ -36,13 +36,13 @@ class Expiry:
         untouched = [{"touchedAt": {"$lt": old}}, {"touchedAt": None, "createdAt": {"$lt": old}}]
         free = [{"writingUntil": None}, {"writingUntil": {"$lt": now}}]
         left = {"state": State.RECORDING.value, "$and": [{"$or": untouched}, {"$or": free}]}
-        with trouble("forget uploads"):
+        with translate_errors("forget uploads"):
             return int((await self._rows.delete_many(left)).deleted_count)
 
     async def meetings(self) -> int:
         """Forget meetings whose Connection, or one of its name and scope, is gone for long; how many."""
         now, fields = self._wall(), ("namespace", "connection", "clientId", "projectId", "groupId")
-        with trouble("look for meetings without a Connection"):
+        with translate_errors("look for meetings without a Connection"):
             each = {"$group": {"_id": {name: f"${name}" for name in fields}}}
             places = [row["_id"] async for row in self._rows.aggregate([each])]
             there = {_place(row) async for row in self._connections.find({}, {"namespace": 1, "name": 1, "spec": 1})}
@@ -62,7 +62,7 @@ class Expiry:
         """Delete the bytes of recordings that no meeting has; of how many recordings. A meeting knows its file before
         the first chunk is written (`audio.Audio`)."""
         count = 0
-        with trouble("look for recordings without a meeting"):
+        with translate_errors("look for recordings without a meeting"):
             stored = [*dict.fromkeys([*await self._chunks.distinct("files_id"), *await self._files.distinct("_id")])]
             for start in range(0, len(stored), _SOME):
                 some = {"$in": stored[start : start + _SOME]}
@@ -77,7 +77,7 @@ class Expiry:
     async def transcripts(self) -> int:
         """Delete the transcripts that no meeting has; how many. One may come while its meeting is deleted."""
         count = 0
-        with trouble("look for transcripts without a meeting"):
+        with translate_errors("look for transcripts without a meeting"):
             # A meeting is there before its transcript.
             stored = await self._told.distinct("_id")
             for start in range(0, len(stored), _SOME):

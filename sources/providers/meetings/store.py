@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from clients.mongo import AFTER, ASCENDING, DESCENDING, Duplicate, trouble
+from clients.mongo import AFTER, ASCENDING, DESCENDING, Duplicate, translate_errors
 from contracts import mongo_collections
 from contracts.api import meeting
 from contracts.api.meeting import Correction, State
@@ -58,7 +58,7 @@ class Meetings:
 
     async def prepare(self) -> None:
         """Make the indexes."""
-        with trouble("make an index"):
+        with translate_errors("make an index"):
             await self._rows.create_index([("state", ASCENDING), ("retryAt", ASCENDING)])
             await self._rows.create_index([("clientId", ASCENDING), ("createdAt", DESCENDING)])
             await self._rows.create_index([("namespace", ASCENDING), ("connection", ASCENDING), ("state", ASCENDING)])
@@ -67,7 +67,7 @@ class Meetings:
 
     async def place(self, namespace: str, name: str, allows: Callable[[scope.Scope], bool] = lambda _: True) -> Place:
         """The Connection of that name, where the caller may write. Raises `Unknown`, `Unfit`."""
-        with trouble("look for a Connection"):
+        with translate_errors("look for a Connection"):
             row = await self._connections.find_one({"namespace": namespace, "name": name, "wanted": True})
         spec = None if row is None else connection.Spec.model_validate(row["spec"])
         # A caller that may not write there does not learn what is there.
@@ -108,13 +108,13 @@ class Meetings:
             "tries": 0,
             "retryAt": _EPOCH,
         }
-        with trouble("keep a meeting"):
+        with translate_errors("keep a meeting"):
             await self._rows.insert_one(row)
         return row
 
     async def get(self, meeting_id: str) -> Row:
         """Raises `Unknown`."""
-        with trouble("look for a meeting"):
+        with translate_errors("look for a meeting"):
             row: Row | None = await self._rows.find_one({"_id": meeting_id})
         if row is None:
             raise absent(meeting_id)
@@ -123,7 +123,7 @@ class Meetings:
     async def listed(self, wanted: Mapping[str, Any], limit: int, allows: Callable[[scope.Scope], bool]) -> list[Row]:
         """Those that the caller may see, the newest first."""
         found: list[Row] = []
-        with trouble("list meetings"):
+        with translate_errors("list meetings"):
             async for row in self._rows.find(dict(wanted)).sort([("createdAt", DESCENDING), ("_id", DESCENDING)]):
                 if allows(owner(row)):
                     found.append(row)
@@ -134,7 +134,7 @@ class Meetings:
     async def retry(self, meeting_id: str) -> Row:
         """Have a failed one transcribed again. Raises `Unfit`, `Unknown`."""
         again = {"state": State.UPLOADED.value, "tries": 0, "reason": "", "retryAt": _EPOCH}
-        with trouble("write a meeting"):
+        with translate_errors("write a meeting"):
             row: Row | None = await self._rows.find_one_and_update(
                 {"_id": meeting_id, "state": State.FAILED.value}, {"$set": again}, return_document=AFTER
             )
@@ -145,13 +145,13 @@ class Meetings:
 
     async def drop(self, meeting_id: str) -> None:
         """Forget the meeting and its transcript; its recording goes before (`audio.Audio.delete`)."""
-        with trouble("forget a meeting"):
+        with translate_errors("forget a meeting"):
             await self._told.delete_one({"_id": meeting_id})
             await self._rows.delete_one({"_id": meeting_id})
 
     async def told(self, meeting_id: str) -> meeting.Told | None:
         """Its transcript, None while there is none."""
-        with trouble("read a transcript"):
+        with translate_errors("read a transcript"):
             row = await self._told.find_one({"_id": meeting_id})
         return None if row is None else meeting.Told.model_validate(row["told"])
 
@@ -159,19 +159,19 @@ class Meetings:
 
     async def queued(self, now: datetime) -> list[str]:
         """The namespaces that have recordings to be transcribed."""
-        with trouble("list meetings"):
+        with translate_errors("list meetings"):
             found: list[str] = await self._rows.distinct("namespace", _due(now))
         return sorted(found)
 
     async def waiting(self, limit: int, now: datetime, namespace: str = "") -> list[Row]:
         """Recordings that are to be transcribed, the longest waiting first; of all namespaces, or of one."""
         wanted = {**_due(now), **({"namespace": namespace} if namespace else {})}
-        with trouble("list meetings"):
+        with translate_errors("list meetings"):
             return [row async for row in self._rows.find(wanted).sort("createdAt", ASCENDING).limit(limit)]
 
     async def transcribing(self) -> list[Row]:
         """Those that a Job works on."""
-        with trouble("list meetings"):
+        with translate_errors("list meetings"):
             return [row async for row in self._rows.find({"state": State.TRANSCRIBING.value})]
 
     async def begin(self, row: Row, namespace: str) -> Row | None:
@@ -188,7 +188,7 @@ class Meetings:
             "jobNamespace": namespace,
             "jobMade": False,
         }
-        with trouble("write a meeting"):
+        with translate_errors("write a meeting"):
             found: Row | None = await self._rows.find_one_and_update(
                 {"_id": row["_id"], "state": State.UPLOADED.value, "attempt": row["attempt"]},
                 {"$set": said},
@@ -198,7 +198,7 @@ class Meetings:
 
     async def made(self, row: Row) -> None:
         """Its Job exists: from now on one that is not found has vanished."""
-        with trouble("write a meeting"):
+        with translate_errors("write a meeting"):
             await self._rows.update_one(_attempt(row), {"$set": {"jobMade": True}})
 
     async def missed(self, row: Row, reason: str, now: datetime, *, permanent: bool = False) -> State:
@@ -212,7 +212,7 @@ class Meetings:
             "retryAt": now + AGAIN * tries,
             "token": "",
         }
-        with trouble("write a meeting"):
+        with translate_errors("write a meeting"):
             await self._rows.update_one(_attempt(row), {"$set": said})
         return state
 
@@ -220,7 +220,7 @@ class Meetings:
 
     async def opened(self, meeting_id: str, token: str) -> Row:
         """The meeting that a pod's token opens. Raises `Unknown` for every other token."""
-        with trouble("look for a meeting"):
+        with translate_errors("look for a meeting"):
             row: Row | None = await self._rows.find_one({"_id": meeting_id, "state": State.TRANSCRIBING.value})
         has = str((row or {}).get("token") or "")
         if row is None or len(has) < meeting.SHORTEST_TOKEN or not hmac.compare_digest(has.encode(), token.encode()):
@@ -238,7 +238,7 @@ class Meetings:
             "correctUntil": _EPOCH,
         }
         kept = {"told": told, "attempt": row["attempt"]}
-        with trouble("keep a transcript"):
+        with translate_errors("keep a transcript"):
             # The transcript first: a meeting that is TRANSCRIBED has one. That of this attempt or of a later one, which
             # may have come while this was on its way, stays.
             with suppress(Duplicate):
@@ -260,7 +260,7 @@ class Meetings:
             "correction": Correction.PENDING.value,
             "correctUntil": {"$lte": now},
         }
-        with trouble("claim a transcript"):
+        with translate_errors("claim a transcript"):
             found: Row | None = await self._rows.find_one_and_update(
                 wanted,
                 {"$set": {"correctUntil": now + _CORRECTING}, "$inc": {"correctTries": 1}},
@@ -270,7 +270,7 @@ class Meetings:
 
     async def renew(self, row: Row, now: datetime) -> Row | None:
         """Keep the claim on a transcript for another while; None: it is lost."""
-        with trouble("claim a transcript"):
+        with translate_errors("claim a transcript"):
             found: Row | None = await self._rows.find_one_and_update(
                 _claimed(row), {"$set": {"correctUntil": now + _CORRECTING}}, return_document=AFTER
             )
@@ -279,7 +279,7 @@ class Meetings:
     async def later(self, row: Row, reason: str, now: datetime) -> None:
         """Correct it in a while: the model or the knowledge base does not answer."""
         said = {"correctUntil": now + AGAIN, "correctionReason": reason[:_REASON_CHARS]}
-        with trouble("give a transcript back"):
+        with translate_errors("give a transcript back"):
             await self._rows.update_one(_claimed(row), {"$set": said})
 
     async def corrected(self, row: Row, told: meeting.Told | None, reason: str = "") -> None:
@@ -290,7 +290,7 @@ class Meetings:
             "correctionReason": reason[:_REASON_CHARS],
             "changes": 0 if told is None else len(told.changes),
         }
-        with trouble("keep a correction"):
+        with translate_errors("keep a correction"):
             if told is not None:
                 whole = told.model_dump(mode="json", by_alias=True)
                 await self._told.update_one({"_id": row["_id"]}, {"$set": {"told": whole}})
@@ -299,13 +299,13 @@ class Meetings:
     async def due(self, row: Row) -> None:
         """Have its Connection polled now."""
         named = {"namespace": row["namespace"], "name": row["connection"], "wanted": True}
-        with trouble("write the next poll"):
+        with translate_errors("write the next poll"):
             await self._connections.update_one(named, {"$set": {"pollAt": _EPOCH}})
 
     async def index(self) -> int:
         """Note which transcribed meetings have their task; how many."""
         count = 0
-        with trouble("list meetings"):
+        with translate_errors("list meetings"):
             async for row in self._rows.find({"state": State.TRANSCRIBED.value}, {"_id": 1}):
                 item = await self._items.find_one({"sourceId": row["_id"], "state": "Indexed"}, {"task": 1})
                 if item is not None:
@@ -325,7 +325,7 @@ class Meetings:
             "correction": {"$in": settled},
             "_id": {"$gt": after},
         }
-        with trouble("list meetings"):
+        with translate_errors("list meetings"):
             return [row async for row in self._rows.find(wanted).sort("_id", ASCENDING).limit(limit)]
 
     async def ids(self, of: Place, states: Sequence[State], after: str, limit: int) -> list[str]:
@@ -335,7 +335,7 @@ class Meetings:
             "state": {"$in": [one.value for one in states]},
             "_id": {"$gt": after},
         }
-        with trouble("list meetings"):
+        with translate_errors("list meetings"):
             rows = self._rows.find(wanted, {"_id": 1}).sort("_id", ASCENDING).limit(limit)
             return [row["_id"] async for row in rows]
 

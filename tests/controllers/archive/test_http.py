@@ -10,7 +10,9 @@ import pytest
 import yarl
 from aiohttp import ClientSession
 
-from controllers.archive import http, mongo, tickets
+from clients import mongo
+from controllers.archive import http, tickets
+from controllers.archive.mongo import Archive
 from crds import scope
 from kube import lease
 from tests import httpserver
@@ -29,11 +31,12 @@ async def review(token: str, audience: str) -> dict[str, Any]:
 @pytest.fixture
 async def address() -> AsyncIterator[str]:
     """A server whose archive is at a port without a listener."""
-    archive = mongo.Archive("mongodb://127.0.0.1:1", "jervis", fence=lambda: None, timeout=1, absent=0.2)
+    client = mongo.client("mongodb://127.0.0.1:1", 1, absent=0.2)
+    archive = Archive(client["jervis"], fence=lambda: None)
     access = tickets.Tickets(review, "jervis-history", clock=lambda: 0.0)
     async with httpserver.serving(http.History(archive, access, no_contents).application()) as url:
         yield url
-    archive.close()
+    client.close()
 
 
 @pytest.fixture
@@ -84,7 +87,8 @@ async def test_a_replica_that_does_not_hold_the_lease_writes_nothing() -> None:
     def fence() -> None:
         raise lease.Fenced("this replica does not hold the lease")
 
-    archive = mongo.Archive("mongodb://127.0.0.1:1", "jervis", fence=fence, timeout=1, absent=0.2)
+    client = mongo.client("mongodb://127.0.0.1:1", 1, absent=0.2)
+    archive = Archive(client["jervis"], fence=fence)
     with pytest.raises(lease.Fenced):
         await archive.prepare()
 
@@ -97,7 +101,7 @@ async def test_a_replica_that_does_not_hold_the_lease_writes_nothing() -> None:
         await archive.abandon([UID])
     with pytest.raises(lease.Fenced):
         await archive.sweep([UID], NOW)
-    archive.close()
+    client.close()
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,10 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from controllers import backpressure
-from controllers.archive import finished, listing, mongo, reconcile, retention, sweep
+from clients import mongo
+from controllers import backpressure, periodic
+from controllers.archive import finished, listing, reconcile, retention, sweep
+from controllers.archive import mongo as archives
 from controllers.metrics import Metrics
 from tests import waiting
 from tests.controllers.archive import build
@@ -157,7 +159,7 @@ async def test_a_sweep_begins_once_no_task_waits_and_after_its_period_in_any_cas
         return web.json_response({"message": "away"}, status=503)
 
     async with apiserver.serving(serve) as api:
-        archive = mongo.Archive("mongodb://127.0.0.1:9", "none", fence=lambda: None)
+        archive = archives.Archive(mongo.client("mongodb://127.0.0.1:9")["none"], fence=lambda: None)
         measured = Metrics(CollectorRegistry())
         kept = retention.Retention(
             api, archive, retention.Periods(), live=lambda uid: False, lease=lambda: "", measured=measured
@@ -178,8 +180,10 @@ async def test_a_sweep_begins_once_no_task_waits_and_after_its_period_in_any_cas
             monotonic=lambda: time.now,
             sleep=time.sleep,
         )
-        archivist.may_act.set()
-        working = asyncio.create_task(archivist.work())
+        leading = asyncio.Event()
+        leading.set()
+        loop = periodic.Periodic("archive", archivist.reconcile_once, EVERY, measured, sleep=time.sleep)
+        working = asyncio.create_task(loop.run(leading))
         async with asyncio.timeout(waiting.PATIENCE):
             await asked.wait()
         working.cancel()

@@ -62,11 +62,11 @@ async def test_a_new_leader_goes_on_where_the_last_one_was(database: Any) -> Non
     await written(database, range(3))
     first = Process(database)
     assert first.exported() is None
-    assert [await first.counting.once(), await first.counting.once()] == [3, 0]
+    assert [await first.counting.count_ended(), await first.counting.count_ended()] == [3, 0]
     await written(database, range(3, 5))
-    assert await first.counting.once() == 2
+    assert await first.counting.count_ended() == 2
     second = Process(database)
-    assert await second.counting.once() == 0
+    assert await second.counting.count_ended() == 0
     assert first.exported() == second.exported() == 5
 
 
@@ -75,7 +75,11 @@ async def test_each_release_on_one_database_counts_its_own(database: Any) -> Non
     await written(database, range(3, 8), release="other/jervis-operator")
     await database["delegation_metrics"].insert_one({"_id": "u/r1.d9", **ended()})
     first, second = Process(database), Process(database, release="other/jervis-operator")
-    assert [await first.counting.once(), await second.counting.once(), await first.counting.once()] == [3, 5, 0]
+    assert [
+        await first.counting.count_ended(),
+        await second.counting.count_ended(),
+        await first.counting.count_ended(),
+    ] == [3, 5, 0]
     assert (first.exported(), second.exported()) == (3, 5)
     numbers = {each["_id"]: each["batch"] async for each in database["delegation_totals"].find()}
     assert numbers == {RELEASE: 1, "other/jervis-operator": 1}
@@ -87,7 +91,7 @@ async def test_more_than_one_batch(database: Any, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(store, "AT_ONCE", 2)
     await written(database, range(5))
     one = Process(database)
-    assert await one.counting.once() == 5
+    assert await one.counting.count_ended() == 5
     assert one.exported() == 5
     assert (await one.store.stored()).number == 3
 
@@ -97,13 +101,13 @@ async def test_a_leader_that_dies_before_any_write(database: Any, monkeypatch: p
     """Two batches are five writes: their totals, their marks, and the marks of the batch before."""
     monkeypatch.setattr(store, "AT_ONCE", 2)
     await written(database, range(2))
-    await Process(database).counting.once()
+    await Process(database).counting.count_ended()
     await written(database, range(2, 5))
     first = Process(database, dies)
     with pytest.raises(errors.Operational):
-        await first.counting.once()
+        await first.counting.count_ended()
     second = Process(database)
-    await second.counting.once()
+    await second.counting.count_ended()
     assert second.exported() == 5
     assert await database["delegation_metrics"].count_documents({"counted": True}) == 5
 
@@ -117,7 +121,7 @@ async def _meanwhile(database: Any, act: Callable[[Process], Any]) -> Process:
     await act(new)
     late = store.Batch(batch.number + 1, [str(one["_id"]) for one in found], batch.totals)
     assert not await old.store.replace(batch.number, late)
-    await new.counting.once()
+    await new.counting.count_ended()
     return new
 
 
@@ -125,28 +129,28 @@ async def _meanwhile(database: Any, act: Callable[[Process], Any]) -> Process:
 async def test_a_leader_that_is_late_counts_nothing(database: Any, begun: bool) -> None:
     if begun:
         await written(database, range(1), "Coding")
-        await Process(database).counting.once()
+        await Process(database).counting.count_ended()
     await written(database, range(10, 14))
-    new = await _meanwhile(database, lambda process: process.counting.once())
+    new = await _meanwhile(database, lambda process: process.counting.count_ended())
     assert new.exported() == 4
 
 
 async def test_a_delegation_that_is_recorded_again_counts_once(database: Any) -> None:
     await written(database, range(1))
     one = Process(database)
-    await one.counting.once()
+    await one.counting.count_ended()
     again = {"$set": ended(confidence=0.1)}
     await database["delegation_metrics"].update_one({"_id": "u/r1.d0"}, again, upsert=True)
-    assert await one.counting.once() == 0
+    assert await one.counting.count_ended() == 0
     assert one.exported() == 1
 
 
 async def test_totals_outlive_what_they_were_made_from_and_have_no_word_of_it(database: Any) -> None:
     await written(database, range(4))
     one = Process(database)
-    await one.counting.once()
+    await one.counting.count_ended()
     await database["delegation_metrics"].delete_many({})
-    assert await one.counting.once() == 0
+    assert await one.counting.count_ended() == 0
     assert one.exported() == 4
     [document] = [each async for each in database["delegation_totals"].find()]
     assert set(document) == {"_id", "batch", "ids", "series"}

@@ -13,9 +13,10 @@ import prometheus_client
 import pymongo
 import pytest
 
-from clients import http
+from clients import http, mongo
 from controllers import metrics
-from controllers.notices import mongo, reconcile, sender
+from controllers.notices import mongo as outboxes
+from controllers.notices import reconcile, sender
 from controllers.pendingtask import task_index
 from crds import errors, scope
 from kb import api
@@ -38,7 +39,7 @@ class Archive:
 @dataclass
 class Site:
     hook: Hook
-    outbox: mongo.Outbox
+    outbox: outboxes.Outbox
     rows: Any
     tasks: task_index.Tasks
     loop: reconcile.Notifier
@@ -73,7 +74,8 @@ async def site(hook: Hook) -> AsyncIterator[Site]:
         made.asked.append(where)
         return made.rules if where.client_id == "acme" else []
 
-    outbox = mongo.Outbox(uri, name, fence=fence)
+    store = mongo.client(uri)
+    outbox = outboxes.Outbox(store[name], fence=fence)
     measured = metrics.Metrics(prometheus_client.CollectorRegistry())
     tasks = task_index.Tasks(lambda: made.now)
     async with http.client(tls=servers.TLS, find=sender.Judge(["127.0.0.0/8"]).find) as client:
@@ -92,7 +94,7 @@ async def site(hook: Hook) -> AsyncIterator[Site]:
         made = Site(hook, outbox, server[name]["task_notices"], tasks, loop, measured)
         made.rules = [test_notice.rule(f"enforce: notify {hook.url}/x on UserTask")]
         yield made
-    outbox.close()
+    store.close()
     server.drop_database(name)
     server.close()
 
@@ -101,7 +103,7 @@ async def test_each_scope_is_asked_for_its_own_rules(site: Site) -> None:
     for uid, client in (("a", "acme"), ("b", "acme"), ("c", "other")):
         site.waits(uid, client)
     for _ in range(3):
-        await site.loop.once()
+        await site.loop.reconcile_once()
     assert sorted(where.client_id for where in site.asked) == ["acme", "other"]
     assert sorted(one["taskUid"] for one in site.rows.find({"state": "Delivered"})) == ["a", "b"]
     assert len(site.hook.requests) == 2
@@ -113,12 +115,12 @@ async def test_a_webhook_that_never_takes_it_is_given_up_after_a_day(site: Site)
     site.waits("a")
     tries = 0
     while site.rows.count_documents({"state": "GivenUp"}) == 0:
-        await site.loop.once()
+        await site.loop.reconcile_once()
         tries += 1
         assert len(site.hook.requests) == tries
         [row] = site.rows.find()
         assert (row["attempts"], row["error"]) == (tries, "it answered HTTP 500")
-        await site.loop.once()
+        await site.loop.reconcile_once()
         assert len(site.hook.requests) == tries, "not before its time"
         site.now = max(row["due"], site.now + timedelta(seconds=1))
     assert row["due"] - AT >= reconcile.WINDOW
@@ -126,7 +128,7 @@ async def test_a_webhook_that_never_takes_it_is_given_up_after_a_day(site: Site)
     assert (site.called("given_up"), site.called("postponed")) == (1, tries - 1)
     site.hook.status = 204
     site.now += timedelta(days=3)
-    await site.loop.once()
+    await site.loop.reconcile_once()
     assert len(site.hook.requests) == tries
     assert site.measured.registry.get_sample_value("jervis_operator_notices_waiting") == 0
 
@@ -134,7 +136,7 @@ async def test_a_webhook_that_never_takes_it_is_given_up_after_a_day(site: Site)
 async def test_what_happened_long_ago_makes_no_notice(site: Site) -> None:
     site.now = AT + reconcile.WINDOW + timedelta(seconds=1)
     site.waits("a")
-    await site.loop.once()
+    await site.loop.reconcile_once()
     assert (site.asked, site.rows.count_documents({})) == ([], 0)
 
 
@@ -142,16 +144,16 @@ async def test_only_the_leader_writes_and_what_it_could_not_write_is_written_lat
     site.waits("a")
     site.fenced = True
     with pytest.raises(errors.Operational, match="another one leads"):
-        await site.loop.once()
+        await site.loop.reconcile_once()
     assert (site.rows.count_documents({}), site.hook.requests) == (0, [])
     site.fenced = False
-    await site.loop.once()
+    await site.loop.reconcile_once()
     assert site.rows.count_documents({"state": "Delivered"}) == 1
 
 
 async def test_what_was_erased_while_it_was_sent_stays_so(site: Site) -> None:
     site.waits("a")
-    await site.loop.once()
+    await site.loop.reconcile_once()
     [row] = site.rows.find()
     site.rows.delete_many({})
     await site.outbox.delivered(row["_id"], datetime(2027, 3, 2, tzinfo=UTC))

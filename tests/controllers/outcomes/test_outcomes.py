@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
@@ -10,7 +11,7 @@ from typing import Any
 import prometheus_client
 import pytest
 
-from controllers import admission, backpressure, metrics
+from controllers import admission, backpressure, metrics, periodic
 from controllers.archive import finished, record
 from controllers.archive.query import Place
 from controllers.outcomes import reconcile, report
@@ -73,7 +74,7 @@ async def test_of_a_run_on_behalf_of_a_user_nothing_is_told() -> None:
     private["object"]["spec"]["onBehalfOf"] = ["user:alice"]
     assert report.of(private) is None
     archive, knowledge = Archive(private, {**document(), "_id": "open"}), Knowledge()
-    assert await reporter(archive, knowledge, []).once() == 2
+    assert await reporter(archive, knowledge, []).report_due() == 2
     assert knowledge.asked == ["open"]
     noted = archive.documents[build.UID]["outcome"]
     assert (noted["told"], "on behalf of a user" in noted["reason"]) == ("insignificant", True)
@@ -154,18 +155,11 @@ def reporter(
     archive: Archive,
     knowledge: Knowledge,
     slept: list[float],
-    rounds: int = 1,
     throttle: backpressure.Backpressure | None = None,
     admitted: admission.Admission | None = None,
-) -> Any:
-    """Its clock moves by what it sleeps."""
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        if len(slept) >= rounds:
-            raise Slept
-
-    made: Any = reconcile.Reporter(
+) -> reconcile.Reporter:
+    """Its clock moves by what its loop sleeps."""
+    return reconcile.Reporter(
         archive,  # type: ignore[arg-type]  # the outside, as a structure
         knowledge,
         namespaces=["ns"],
@@ -174,17 +168,35 @@ def reporter(
         measured=metrics.Metrics(prometheus_client.CollectorRegistry()),
         wall=lambda: NOW + timedelta(seconds=sum(slept)),
         throttle=throttle or backpressure.Backpressure(monotonic=lambda: 0.0),
+    )
+
+
+async def run(one: reconcile.Reporter, slept: list[float], rounds: int) -> None:
+    """Its loop, as `controllers.runtime.loops` has it, for so many rounds."""
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) >= rounds:
+            raise Slept
+
+    leading = asyncio.Event()
+    leading.set()
+    loop = periodic.Periodic(
+        "outcomes",
+        one.reconcile_once,
+        30.0,
+        metrics.Metrics(prometheus_client.CollectorRegistry()),
+        retry=periodic.growing(30.0),
         sleep=sleep,
     )
-    made.may_act.set()
-    return made
+    with pytest.raises(Slept):
+        await loop.run(leading)
 
 
 async def worked(archive: Archive, knowledge: Knowledge, rounds: int = 1) -> list[float]:
     """What a reporter slept in so many rounds."""
     slept = list[float]()
-    with pytest.raises(Slept):
-        await reporter(archive, knowledge, slept, rounds).work()
+    await run(reporter(archive, knowledge, slept), slept, rounds)
     return slept
 
 
@@ -212,9 +224,8 @@ async def test_while_the_knowledge_base_is_away_it_is_asked_less_and_less_and_no
 
 async def test_one_that_always_times_out_holds_up_no_other() -> None:
     archive, knowledge, slept = Archive(*several(4)), Knowledge(heavy={"u003", "u001"}), list[float]()
-    one = reporter(archive, knowledge, slept, rounds=40)
-    with pytest.raises(Slept):
-        await one.work()
+    one = reporter(archive, knowledge, slept)
+    await run(one, slept, 40)
     assert knowledge.kept == {"u002": 1, "u000": 1}
     assert knowledge.asked[:4] == ["u003", "u002", "u001", "u000"]
     assert set(slept) == {30.0}, "the line goes on at its own pace"
@@ -222,7 +233,7 @@ async def test_one_that_always_times_out_holds_up_no_other() -> None:
     assert tried == knowledge.asked.count("u001") == 7, "first 30 s, doubling to 300 s, within 20 minutes"
     knowledge.heavy.clear()
     slept[:] = [3600.0]
-    assert [await one.once(), await one.once(), await one.once()] == [1, 1, 0]
+    assert [await one.report_due(), await one.report_due(), await one.report_due()] == [1, 1, 0]
     assert all("outcome" in each for each in archive.documents.values())
 
 
@@ -230,20 +241,20 @@ async def test_one_that_is_alone_backs_off_by_itself_and_the_next_one_is_told_at
     archive, knowledge, slept = Archive(*several(1)), Knowledge(heavy={"u000"}), list[float]()
     one = reporter(archive, knowledge, slept)
     for _ in range(5):
-        assert await one.once() == 0
+        assert await one.report_due() == 0
     assert knowledge.asked == ["u000"]
     archive.documents["new"] = {**document(name="new"), "_id": "new", "archivedAt": NOW + timedelta(seconds=1)}
-    assert await one.once() == 1
+    assert await one.report_due() == 1
     assert knowledge.kept == {"new": 1}
 
 
 async def test_what_was_put_aside_and_is_gone_is_forgotten() -> None:
     archive, knowledge, slept = Archive(*several(1)), Knowledge(heavy={"u000"}), list[float]()
     one = reporter(archive, knowledge, slept)
-    await one.once()
+    await one.report_due()
     archive.documents.clear()
     slept.append(3600.0)
-    assert await one.once() == 0
+    assert await one.report_due() == 0
     assert one._deferred == {}
 
 
@@ -251,7 +262,7 @@ async def test_a_lost_answer_is_asked_for_again_and_another_leader_goes_on() -> 
     archive, knowledge = Archive(*several(2)), Knowledge(lost=1)
     await worked(archive, knowledge)
     assert [uid for uid, each in archive.documents.items() if "outcome" in each] == ["u000"]
-    await reporter(archive, knowledge, []).once()
+    await reporter(archive, knowledge, []).report_due()
     assert knowledge.kept == {"u001": 2, "u000": 1}, "told again; it keeps one document per task"
 
 
@@ -259,7 +270,7 @@ async def test_what_is_refused_is_noted_with_its_reason_and_holds_up_no_other() 
     refused = {**document(annotations={"jervis.dev/title": "refused"}), "_id": "a", "archivedAt": NOW - timedelta(1)}
     unfit = {**document({**RESULT, "taskAction": "dance"}), "_id": "b", "archivedAt": NOW - timedelta(1)}
     archive, knowledge = Archive(refused, unfit, *several(1)), Knowledge()
-    assert await reporter(archive, knowledge, []).once() == 3
+    assert await reporter(archive, knowledge, []).report_due() == 3
     noted = {uid: each["outcome"]["told"] for uid, each in archive.documents.items()}
     assert noted == {"a": "refused", "b": "refused", "u000": "remembered"}
     assert archive.documents["a"]["outcome"]["reason"] == "no"
@@ -271,7 +282,7 @@ async def test_of_a_client_that_the_namespace_may_not_have_nothing_is_told() -> 
     archive, knowledge = Archive(*several(2)), Knowledge()
     here = archive.documents["u001"]["namespace"]
     limits = admission.Admission(lambda name: {admission.CLIENTS: "beta"} if name == here else None)
-    assert await reporter(archive, knowledge, [], admitted=limits).once() == 2
+    assert await reporter(archive, knowledge, [], admitted=limits).report_due() == 2
     assert knowledge.asked == []
     noted = [each["outcome"] for each in archive.documents.values()]
     assert {one["told"] for one in noted} == {"refused"}
@@ -281,7 +292,7 @@ async def test_of_a_client_that_the_namespace_may_not_have_nothing_is_told() -> 
 async def test_what_ended_long_ago_is_not_told() -> None:
     old = {**document(), "archivedAt": NOW - timedelta(days=8)}
     archive, knowledge = Archive(old), Knowledge()
-    assert await reporter(archive, knowledge, []).once() == 0
+    assert await reporter(archive, knowledge, []).report_due() == 0
 
 
 def test_the_run_speaks_the_words_that_the_report_reads() -> None:
@@ -301,7 +312,7 @@ async def test_each_report_is_followed_by_a_pause_while_somebody_works() -> None
 
     throttle = backpressure.Backpressure(lambda: next(left), monotonic=lambda: next(moments) / 10, sleep=pause)
     archive, knowledge = Archive(*several(4)), Knowledge()
-    assert await reporter(archive, knowledge, [], throttle=throttle).once() == 4
+    assert await reporter(archive, knowledge, [], throttle=throttle).report_due() == 4
     assert paused == [pytest.approx(0.3)] * 3
 
 

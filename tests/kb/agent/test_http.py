@@ -469,14 +469,14 @@ async def test_a_turn_that_is_over_stays_so_and_one_that_was_shown_lasts_until_t
 
     talk = await talks.open(scopes.SHOP, "t")
     assert await talks.add(scopes.SHOP, talk, tree.Turn("q", "over"))
-    clock.advance(days=7, seconds=20)  # `tidy` was not there yet
+    clock.advance(days=7, seconds=20)  # `purge` was not there yet
     assert await shown() == []
     assert await talks.add(scopes.SHOP, await talks.open(scopes.SHOP, "t"), tree.Turn("q", "first"))
     assert await shown() == ["first"]
     clock.advance(days=6, hours=23, minutes=59)
     talk = await talks.open(scopes.SHOP, "t")
     clock.advance(minutes=10)
-    await talks.tidy()
+    await talks.purge()
     assert await talks.add(scopes.SHOP, talk, tree.Turn("q", "second"))
     assert await shown() == ["first", "second"]
 

@@ -285,7 +285,7 @@ async def _written(streams: store.Streams, stream: str, clock: clocks.Clock, las
         clock.advance(seconds=30)
         event = api.AgentEvent(id=number, type="token", content="x")
         assert await recorder.write([event], done=number == last) is store.Kept.OPEN
-        await streams.tidy()
+        await streams.purge()
 
 
 async def test_events_last_as_long_as_their_stream_and_go_with_it(
@@ -298,13 +298,13 @@ async def test_events_last_as_long_as_their_stream_and_go_with_it(
         for stream in ("1" * 32, "2" * 32):
             await _written(streams, stream, clock, last)
         clock.advance(seconds=life / 2)
-        await streams.tidy()
+        await streams.purge()
         page = await streams.read(scopes.SHOP, "2" * 32, 0)
         assert ([one.id for one in page.events], page.done) == (list(range(1, last + 1)), True)
         clock.advance(seconds=life / 2)
         with pytest.raises(errors.NotFound):
             await streams.read(scopes.SHOP, "2" * 32, 0)
-        await streams.tidy()
+        await streams.purge()
         assert await _left(database) == [0, 0]
 
 
@@ -314,10 +314,10 @@ async def test_events_that_a_process_has_left_behind_go(database: mongo.Database
     await _written(streams, "3" * 32, clock, 30)
     # The process that deleted the stream has died before it deleted the events.
     await database[store.STREAMS].delete_one({"_id": "3" * 32})
-    await streams.tidy()
+    await streams.purge()
     assert await _left(database) == [0, 30]
     clock.advance(minutes=20)
-    await streams.tidy()
+    await streams.purge()
     assert await _left(database) == [0, 0]
 
 
@@ -345,11 +345,11 @@ async def test_a_stream_that_goes_on_after_a_long_outage_is_whole(database: mong
     for number, seconds in ((1, 0), (2, 70), (3, 200)):
         clock.advance(seconds=seconds)
         await recorder.write([api.AgentEvent(id=number, type="token", content="x")], done=False)
-        await streams.tidy()
+        await streams.purge()
         page = await streams.read(scopes.SHOP, "6" * 32, 0)
         assert [one.id for one in page.events] == list(range(1, number + 1))
     clock.advance(seconds=61)
-    await streams.tidy()
+    await streams.purge()
     late = [api.AgentEvent(id=4, type="token", content="x")]
     assert await recorder.write(late, done=False) is store.Kept.GONE
     assert await _left(database) == [0, 0]
@@ -366,5 +366,5 @@ async def test_a_stream_of_an_earlier_release_goes_on(database: mongo.Database) 
     clock.advance(seconds=50)
     assert await recorder.write([api.AgentEvent(id=2, type="token", content="x")], done=True) is store.Kept.OPEN
     clock.advance(seconds=50)
-    await streams.tidy()
+    await streams.purge()
     assert [one.id for one in (await streams.read(scopes.SHOP, "5" * 32, 0)).events] == [1, 2]

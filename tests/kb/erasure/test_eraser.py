@@ -319,7 +319,7 @@ async def test_an_erasure_waits_for_a_process_until_it_is_not_heard_of(
     assert await works.step() == 0
     reading[0] += places.LIFE
     assert await works.step() == 1
-    await mine.tidy()
+    await mine.purge()
     assert [one.id for one in await mine.listed()] == ["p/1"]
     await mine.leave()
     assert await mine.listed() == []

@@ -149,7 +149,7 @@ class TestSeveralProcesses(locks_contract.TurnsContract):
             async with process.claims.take("d") as turn:
                 last = turn.fence
             clock.advance(days=mongo_locks.KEPT / timedelta(days=1), seconds=1)
-            assert await process.claims.tidy() == 1
+            assert await process.claims.purge() == 1
             assert await database[mongo_locks.COLLECTION].count_documents({}) == 1
         async with process.claims.take("d") as turn:
             assert turn.fence > last

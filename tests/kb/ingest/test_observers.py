@@ -76,5 +76,5 @@ async def test_observers_go_with_their_client_or_after_their_time(
     assert await holdings.of(database)["observers"].erase(scopes.ACME) == 1
     await number(1)
     clock.now += observers.KEPT + timedelta(seconds=1)
-    assert await known.tidy() == 1
+    assert await known.purge() == 1
     await number(0)

@@ -45,9 +45,11 @@ async def test_one_leads_and_another_follows(meters: metrics.Metrics) -> None:
         finally:
             working.remove(name)
 
-    first = asyncio.create_task(leader_jobs.Duty(owners, [lambda turn: work("first")], meters).run(interval=0.01))
+    first = asyncio.create_task(leader_jobs.LeaderJobs(owners, [lambda turn: work("first")], meters).run(interval=0.01))
     await waiting.eventually(lambda: working == ["first"])
-    second = asyncio.create_task(leader_jobs.Duty(owners, [lambda turn: work("second")], meters).run(interval=0.01))
+    second = asyncio.create_task(
+        leader_jobs.LeaderJobs(owners, [lambda turn: work("second")], meters).run(interval=0.01)
+    )
     await asyncio.sleep(0.05)
     assert working == ["first"]
     first.cancel()

@@ -128,7 +128,7 @@ async def test_a_killed_process_pushes_a_branch_once(tmp_path: Path, window: str
         assert (at.sha("jervis/fix"), pushed(at)) == (commit, 1)
         assert (await first) == found
         # What is left where no other push came.
-        assert quarantine.tidy(tmp_path / "ws") == (["uid-code.git.push"] if window == "pushed" else [])
+        assert quarantine.purge(tmp_path / "ws") == (["uid-code.git.push"] if window == "pushed" else [])
         async with made.calls() as asked:
             assert await asked.outcome("k") == found
             content = values.ContentRef.model_validate(given["bundle"])

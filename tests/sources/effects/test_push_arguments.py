@@ -65,12 +65,12 @@ def test_one_push_at_a_time_and_nothing_is_left(tmp_path: Path) -> None:
     one.open()
     with pytest.raises(port.Unreachable, match="another push"):
         two.open()
-    assert (quarantine.tidy(tmp_path), one.path.is_dir()) == ([], True)
+    assert (quarantine.purge(tmp_path), one.path.is_dir()) == ([], True)
     one.close()
     two.open()
     two.close()
     (tmp_path / "old.git.push").mkdir()
-    assert quarantine.tidy(tmp_path) == ["old.git.push"]
+    assert quarantine.purge(tmp_path) == ["old.git.push"]
     assert not list(tmp_path.glob("*.push"))
 
 

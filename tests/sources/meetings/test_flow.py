@@ -220,7 +220,7 @@ async def test_a_meeting_becomes_one_task_and_leaves_with_its_document(rig: Rig)
             assert (await client.delete(f"/api/v1/meetings/{one}")).status_code == 204
         for _ in range(4):
             await round_(polls)
-            await removals.Removals(polls._api, assigned).look()
+            await removals.Removals(polls._api, assigned).reconcile_once()
         assert world.documents == {f"meeting::id:{other},title:Other"}
 
 

@@ -46,7 +46,7 @@ async def test_one_recording_does_not_wait_for_all_of_another_namespace(rig: Rig
             measured=metrics.Metrics(CollectorRegistry()), wall=lambda: rig.now,
         )  # fmt: skip
         for _ in range(5):
-            await works.look()
+            await works.reconcile_once()
             going = await rig.meetings.transcribing()
             order += [row["namespace"] for row in going]
             for row in going:

@@ -9,7 +9,7 @@ import pytest
 
 from crds import scope
 from crds.priority import Priority
-from kb import carry, mongo
+from kb import migrate_records, mongo
 from kb.erasure import book
 from kb.ingest import changes
 from kb.ingest import mongo as shared_ledger
@@ -58,9 +58,9 @@ async def test_open_requests_and_jobs_are_carried_once(
     await jobs.put(
         "newer", scopes.SHOP, "u:newer", "note", job.Action.EXTRACT, Priority.P3, '"of another writer"', fence=7
     )
-    carrier = carry.Carrier(tmp_path, database, intents, intents, jobs, clock)
-    assert await carrier.carry() == 4
-    assert await carrier.carry() == 0
+    migration = migrate_records.RecordMigration(tmp_path, database, intents, intents, jobs, clock)
+    assert await migration.migrate() == 4
+    assert await migration.migrate() == 0
     assert [name for name in os.listdir(tmp_path) if ".sqlite" in name] == []
     found = {name: await intents.find(f"open {name}") for name in ("kept", "newer", "erased", "told after the erasure")}
     assert {name: one and (one[1], one[0].dated_ms) for name, one in found.items()} == {

@@ -2,8 +2,8 @@
 
 For a `kb-write` pod of a release that kept its queue on its volume: its open requests, its jobs and the changes that
 were not compared yet go to MongoDB, where every writer finds them, and then the files go. What another writer has
-recorded of a document since is newer and stays; what belongs to a scope that was erased since is not carried, but for
-changes: to compare what is gone costs one look. When the stores were compared is not carried: MongoDB says so itself.
+recorded of a document since is newer and stays; what belongs to a scope that was erased since is not migrated, but for
+changes: to compare what is gone costs one look. When the stores were compared is not migrated: MongoDB says so itself.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _AGAIN = 5.0
 _LAST = datetime(9999, 1, 1, tzinfo=UTC)
 
 
-class Carrier:
-    """Call `carry` once, before the workers start. `clock` gives the time in UTC."""
+class RecordMigration:
+    """Call `migrate` once, before the workers start. `clock` gives the time in UTC."""
 
     def __init__(
         self,
@@ -50,25 +50,25 @@ class Carrier:
         self._jobs = jobs
         self._clock = clock
 
-    async def carry(self) -> int:
-        """Carry everything; how many requests and jobs there were. Safe to repeat. Raises `kb.errors.Away`."""
+    async def migrate(self) -> int:
+        """Migrate everything; how many requests and jobs there were. Safe to repeat. Raises `kb.errors.Away`."""
         if not any((self._folder / name).exists() for name in _FILES):
             return 0
         await self._noted_changes()
-        carried = await self._open_requests() + await self._waiting_jobs()
+        migrated = await self._open_requests() + await self._waiting_jobs()
         for name in _FILES:
             for suffix in ("", "-wal", "-shm"):
                 (self._folder / f"{name}{suffix}").unlink(missing_ok=True)
-        log.info("records of this process were carried into the shared ones", count=carried)
-        return carried
+        log.info("records of this process were migrated into the shared ones", count=migrated)
+        return migrated
 
     async def run(self) -> None:
-        """Carry, however often it takes until MongoDB answers."""
+        """Migrate, however often it takes until MongoDB answers."""
         while True:
             try:
-                await self.carry()
+                await self.migrate()
             except errors.Operational as error:
-                log.warning("records of this process are not carried yet", reason=error.message)
+                log.warning("records of this process are not migrated yet", reason=error.message)
                 await asyncio.sleep(_AGAIN)
             else:
                 return
