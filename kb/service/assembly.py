@@ -15,7 +15,7 @@ from clients import http as outward
 from clients import tls_trust
 from codegraph.extract import budget
 from crds import errors
-from kb import carry, loops, metrics, mongo, records, settings
+from kb import loops, metrics, mongo, records, settings
 from kb.aliases import merge
 from kb.aliases import mongo as aliases_mongo
 from kb.analyze import queries
@@ -216,8 +216,6 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     duties.append(lambda turn: kept_on("history", lambda: keeper.run(turn, interval=_SWEEP)))
     if kept.claims is not None:
         works.append(kept_on("turns", kept.claims.run))
-        carrier = carry.Carrier(config.data_dir, ground.database, book, book, queue, clock)
-        works.append(kept_on("carry", carrier.run))
         forgotten = purge.Purge(kept.claims, kept.places, ground.graph, known, clock)
         duties.append(lambda turn: kept_on("tidy", lambda: forgotten.run(interval=_TIDY)))
     works.append(kept_on("duty", leader_jobs.Duty(kept.turns, duties, meters).run))
