@@ -104,14 +104,9 @@ class Loader:
         listed: JsonValue = [one.model_dump(mode="json", by_alias=True) for one in found.session]
         return await self._store.put(listed, round_number)
 
-    async def load(self, round_number: int) -> str:
-        """Read and store it; returns the artifact's key."""
-        return await self.keep(await self.read(), round_number)
-
     async def of(self, state: State) -> rules_context.Standing:
-        """The stored artifact; loaded now for a round that an earlier version of this program began."""
-        key = state.get("standing") or await self.load(state["round"])
-        return rules_context.Standing.model_validate(await self._store.get(key))
+        """The stored artifact."""
+        return rules_context.Standing.model_validate(await self._store.get(state["standing"]))
 
     async def _earlier(self) -> str:
         return await self._said(int(self._context_chars * _CONVERSATION_PART)) if self._said is not None else ""

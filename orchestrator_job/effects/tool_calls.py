@@ -29,7 +29,7 @@ from orchestrator_job.store import retry
 class Request(BaseModel):
     """What a person is asked about: exactly what will be done. `shown` is for the person, `aims` what it is aimed at,
     `why` says why a person is asked. `unknown`: it may have happened already, and would be done again. `intent` is that
-    of the effect; empty where it is unknown, or of an older program. `definition` is that of a tool of others."""
+    of the effect; empty where it is unknown. `definition` is that of a tool of others."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 

@@ -81,7 +81,6 @@ class Wiring:
             graph_module.Bound.of(settings.max_steps, self.run.task.budget.max_steps if self.run.task.budget else None),
             fans,
             settings.delegations_at_once,
-            self.run.guard.steps,
         )
         return program
 

@@ -19,7 +19,6 @@ import pymongo.errors
 from orchestrator_job import errors
 from orchestrator_job.store import retry
 
-OperationFailure = pymongo.errors.OperationFailure
 T = TypeVar("T")
 Document = dict[str, Any]
 

@@ -89,7 +89,7 @@ class Round:
             **await question_store.keep(question.ask(task, document), store, 1),
             "query": question.query(task, document),
             "pack": await store.put(evidence_pack.dump(numbered), 1),
-            "standing": await self.loader.load(1),
+            "standing": await self.loader.keep(await self.loader.read(), 1),
         }
 
     async def planned(self, begun: graph_state.State) -> tuple[graph_state.State, delegation_models.ExecutionPlan]:
