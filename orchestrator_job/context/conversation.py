@@ -27,9 +27,8 @@ import structlog
 import crds.errors
 from contracts import mongo_collections
 from crds import priority
-from orchestrator_job.answer import answer_prompt
 from orchestrator_job.effects import ledger_entries
-from orchestrator_job.model import excerpt, generation, prompt_escape
+from orchestrator_job.model import excerpt, generation, prompt_budget, prompt_escape
 from orchestrator_job.store import fence, mongo, retry, task_memory
 from router import client as router_client
 from router.client import asking
@@ -203,7 +202,7 @@ class Conversation:
         if not older:
             return False
         talk = messages(before["text"] if before else "", older)
-        about = answer_prompt.tokens(talk)
+        about = prompt_budget.tokens(talk)
         reply, _ = await generation.generate(
             retry.Patience(0),
             "summarize the conversation",

@@ -13,7 +13,6 @@ import functools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import date, datetime
-from importlib import resources
 
 import structlog
 
@@ -23,7 +22,15 @@ from kb import client as kb_client
 from orchestrator_job import errors, outcome
 from orchestrator_job.answer import answer_prompt, evidence_pack, question, question_store
 from orchestrator_job.context import rules_loader
-from orchestrator_job.model import excerpt, generation, prompt_escape, rules_context, step_tools
+from orchestrator_job.model import (
+    excerpt,
+    generation,
+    prompt_budget,
+    prompt_escape,
+    prompts,
+    rules_context,
+    step_tools,
+)
 from orchestrator_job.plan import run_plan
 from orchestrator_job.store import artifacts, fence, retry, task_memory
 from orchestrator_job.store.graph_state import State
@@ -33,21 +40,16 @@ from router.client import asking, reading
 _log = structlog.get_logger("orchestrator_job.plan.run_plan_nodes")
 
 NAME = "plan.v1"
-TAG = "[prompt:job.plan/v1]"
 UNAVAILABLE_SECONDS = 10.0
 """How long a plan waits for a model that is busy or away: the run has an answer without it, and waits longer there."""
 NUM_CTX = 4096
 """Window of the light model where none is set, in tokens: the least that it is meant to have."""
 _ANSWER_TOKENS = 1536
 """Part of the window for the answer."""
-_TOKEN_CHARS = 3
-_LEAST_CHARS = 400
-"""Fewer characters of evidence are no context for a plan."""
 _FRAME = 300
-"""Characters of an item's block without its content."""
+"""Bytes of an item's block without its content."""
 _LEAST_ITEM = 100
-_QUESTION_FRAME = 21
-_PROJECT_CHARS = 1200
+_PROJECT_BYTES = 1200
 _NEAREST = 3
 _NODES = 20
 _FOUND_PER_STEP = 3
@@ -165,7 +167,7 @@ class MakePlan:
         )
 
     async def _ask(self, round_number: int, each: asking.Try) -> router_client.Reply:
-        about = answer_prompt.tokens(each.messages)
+        about = prompt_budget.tokens(each.messages)
         most = self._max_tokens
 
         def converse(spent: fence.Booking) -> Awaitable[router_client.Reply]:
@@ -267,21 +269,23 @@ def messages(
 
     Rules are never cut. Raises Unusable when they leave no room for evidence.
     """
-    system = f"{TAG}\n{_instructions()}{answer_prompt.rules(context.rules)}"
+    system = f"{prompts.tagged(NAME)}{answer_prompt.rules(context.rules)}"
     before = f"Today: {today.isoformat()}\nTools: {', '.join(tools)}"
-    followed = f"{block}\n" if (block := run_plan.block(earlier)) else ""
-    room = (num_ctx - _ANSWER_TOKENS) * _TOKEN_CHARS - len(system) - len(before) - len(followed) - _QUESTION_FRAME
-    said = excerpt.within(asked, excerpt.beside(room), prompt_escape.defuse)
-    after = f"{followed}<question>{said}</question>"
-    room -= len(said)
-    if room < _LEAST_CHARS:
+    followed = run_plan.block(earlier)
+    fitted = prompt_budget.fit(
+        asked,
+        (system, before, followed),
+        num_ctx - _ANSWER_TOKENS,
+        token_bytes=prompt_budget.CAREFUL_TOKEN_BYTES,
+    )
+    if fitted.left < prompt_budget.LEAST:
         raise reading.Unusable("The rules leave no room for evidence in the planner's window.")
     project = ""
     if context.project_info:
-        shown = prompt_escape.defuse(context.project_info[: min(_PROJECT_CHARS, room // 4)])
-        project = f"<project>\n{shown}\n</project>\n"
-    evidence = _cut(context.rag_context, room - len(project))
-    user = f"{before}\n{project}{evidence}\n{after}"
+        most = min(_PROJECT_BYTES, fitted.left // 4)
+        project = f"<project>\n{excerpt.first(prompt_escape.defuse(context.project_info), most)}\n</project>\n"
+    evidence = _cut(context.rag_context, fitted.left - excerpt.size(project))
+    user = "\n".join(part for part in (before, project + evidence, followed, fitted.block) if part)
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 
@@ -293,19 +297,14 @@ def project_info(found: api.TraverseReply) -> str:
 
 
 def _cut(items: tuple[evidence_pack.Item, ...], room: int) -> str:
-    """The items, each with an equal share of what is left, so that a long document does not take all of it."""
+    """The items in `room` bytes, each with an equal share of what is left: a long document does not take all of it."""
     shown: list[str] = []
     for position, item in enumerate(items):
         share = room // min(len(items) - position, 4)
         most = max(share - _FRAME, _LEAST_ITEM)
-        block = answer_prompt.evidence([item.model_copy(update={"content": item.content[:most]})])
-        if len(block) > room:
+        block = answer_prompt.evidence([item.model_copy(update={"content": excerpt.first(item.content, most)})])
+        if excerpt.size(block) > room:
             break
         shown.append(block)
-        room -= len(block) + 1
+        room -= excerpt.size(block) + 1
     return "\n".join(shown)
-
-
-@functools.cache
-def _instructions() -> str:
-    return (resources.files("orchestrator_job.model.prompts") / f"{NAME}.txt").read_text(encoding="utf-8").strip()

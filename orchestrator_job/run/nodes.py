@@ -20,7 +20,7 @@ from kb import client as kb_client
 from orchestrator_job import errors
 from orchestrator_job.answer import answer_prompt, citations, evidence_pack, model_answer, question, question_store
 from orchestrator_job.context import rules_loader
-from orchestrator_job.model import excerpt, generation, prompt_escape, repetition, step_tools
+from orchestrator_job.model import excerpt, generation, prompt_budget, prompt_escape, repetition, step_tools
 from orchestrator_job.plan import run_plan
 from orchestrator_job.store import artifacts, fence, retry, task_memory
 from orchestrator_job.store.graph_state import State
@@ -259,7 +259,7 @@ class Respond:
 
     async def _ask(self, round_number: int, each: asking.Try) -> router_client.Reply:
         """One call on the round's budget: the answer gets at most what is left of its tokens."""
-        about = answer_prompt.tokens(each.messages)
+        about = prompt_budget.tokens(each.messages)
         most = self._max_tokens
 
         def converse(spent: fence.Booking) -> Awaitable[router_client.Reply]:

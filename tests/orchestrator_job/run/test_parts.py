@@ -19,7 +19,7 @@ from crds import approvals, exit_reasons, pendingtask
 from kb import client as kb_client
 from orchestrator_job import errors, outcome, settings, termination
 from orchestrator_job.answer import answer_prompt, evidence_pack, model_answer
-from orchestrator_job.model import prompt_escape, repetition
+from orchestrator_job.model import prompt_budget, prompt_escape, repetition
 from orchestrator_job.run import rounds
 from orchestrator_job.store import graph_state, retry
 from router import client as router_client
@@ -233,9 +233,9 @@ def test_every_field_of_the_termination_message_is_bounded(text: str, count: int
 
 
 def test_what_a_prompt_takes_is_estimated() -> None:
-    assert (
-        answer_prompt.tokens([{"role": "user", "content": "word " * 100}, {"role": "user", "content": ""}]) == 125 + 8
-    )
+    said = [{"role": "user", "content": "word " * 100}, {"role": "user", "content": ""}]
+    assert prompt_budget.tokens(said) == 125 + 8
+    assert prompt_budget.tokens([{"content": "abc"}, {"content": "d"}]) == 1 + 8, "rests of messages count together"
 
 
 @pytest.mark.parametrize(("given", "left"), [(3600, 3590), (604_800, 604_790), (10, 5), (1, 0.5)])
