@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
 
@@ -24,7 +24,7 @@ from orchestrator_job.answer import answer_prompt, evidence_pack, question, ques
 from orchestrator_job.context import rules_loader
 from orchestrator_job.model import (
     excerpt,
-    generation,
+    model_calls,
     prompt_budget,
     prompt_escape,
     prompts,
@@ -32,10 +32,10 @@ from orchestrator_job.model import (
     step_tools,
 )
 from orchestrator_job.plan import run_plan
-from orchestrator_job.store import artifacts, fence, retry, task_memory
+from orchestrator_job.store import artifacts, retry, task_memory
 from orchestrator_job.store.graph_state import State
 from router import client as router_client
-from router.client import asking, reading
+from router.client import reading
 
 _log = structlog.get_logger("orchestrator_job.plan.run_plan_nodes")
 
@@ -75,34 +75,26 @@ class MakePlan:
         self,
         task: task_memory.TaskMemory,
         kb: kb_client.Client,
-        router: router_client.Client,
         store: artifacts.Artifacts,
-        guard: fence.Fence,
-        insistence: retry.Patience,
+        asks: model_calls.Asking,
         loader: rules_loader.Loader,
         *,
         model: str,
         urgency: priority.Priority,
         num_ctx: int | None,
         seconds: float,
-        max_llm_calls: int,
-        max_tokens: int | None,
         now: Callable[[], datetime],
     ) -> None:
-        """`seconds` bound the whole planning; `max_llm_calls` and `max_tokens` are of the round with its plan."""
+        """`seconds` bound the whole planning; `asks` has the calls and tokens of the round that a plan may take."""
         self._task = task
         self._kb = kb
-        self._router = router
         self._store = store
-        self._guard = guard
-        self._insistence = insistence
+        self._asks = asks
         self._loader = loader
         self._model = model
         self._urgency = urgency
         self._num_ctx = num_ctx
         self._seconds = seconds
-        self._max_llm_calls = max_llm_calls
-        self._max_tokens = max_tokens
         self._now = now
 
     async def __call__(self, state: State) -> State:
@@ -154,44 +146,21 @@ class MakePlan:
         asked = await question_store.load(state, self._store)
         window, rules = self._num_ctx or NUM_CTX, context.rules.provisions
         today = self._now().date()
-        return await generation.shaped(
+        return await self._asks.shaped(
             "plan",
-            functools.partial(self._ask, state["round"]),
+            f"r{state['round']}.plan",
             messages(asked, context, today, tools, earlier, window),
             run_plan.Draft,
             lambda draft: run_plan.judged(prompt_escape.restored(draft), rules),
-            model=self._model,
             wire=run_plan.wire(tools),
+            priority=self._urgency,
+            model=self._model,
+            num_ctx=self._num_ctx,
+            num_predict=_ANSWER_TOKENS,
             # The third try plans from what is nearest to the task alone.
             smaller=lambda: messages(asked, context.nearest(), today, tools, earlier, window),
+            final=True,
         )
-
-    async def _ask(self, round_number: int, each: asking.Try) -> router_client.Reply:
-        about = prompt_budget.tokens(each.messages)
-        most = self._max_tokens
-
-        def converse(spent: fence.Booking) -> Awaitable[router_client.Reply]:
-            tokens = _ANSWER_TOKENS + asking.THOUGHTS
-            left = tokens if most is None else min(tokens, most - spent.tokens)
-            return self._router.converse(
-                self._model,
-                each.messages,
-                self._urgency,
-                each.format_schema,
-                self._num_ctx,
-                left,
-                temperature=each.temperature,
-            )
-
-        reply, _ = await generation.generate(
-            self._insistence,
-            "ask the planner",
-            about,
-            reserve=lambda: self._guard.reserve_call(round_number, self._max_llm_calls, about, most),
-            converse=converse,
-            settle=functools.partial(self._guard.settle_call, round_number, about),
-        )
-        return reply
 
 
 class FollowPlan:

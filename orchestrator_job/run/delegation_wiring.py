@@ -22,19 +22,9 @@ class Parts:
     run: run_context.RunContext
     left: Callable[[], float]
 
-    def limits(self) -> budget.Limits:
-        """Of the settings and the task's budget the smaller ones."""
-        settings, own = self.run.settings, self.run.task.budget
-        return budget.Limits(
-            llm_calls=self.run.max_llm_calls,
-            tokens=self.run.max_tokens,
-            delegations=run_context.smaller(settings.max_delegations, own, "max_delegations"),
-            depth=run_context.smaller(settings.max_depth, own, "max_depth"),
-        )
-
     def asks(self) -> model_calls.Asking:
         """The way in which this graph asks models."""
-        pool = budget.Budget(self.run.guard, self.limits(), self.left)
+        pool = budget.Budget(self.run.guard, self.run.limits, self.left)
         return model_calls.Asking(self.run.router, pool, self.run.insistence, num_ctx=self.run.settings.num_ctx)
 
     def means(self) -> executor.Means:
@@ -43,7 +33,7 @@ class Parts:
             agents=registry.Registry.load(),
             tools={},
             asks=self.asks(),
-            pool=budget.Budget(self.run.guard, self.limits(), self.left),
+            pool=budget.Budget(self.run.guard, self.run.limits, self.left),
             records=journal.Journal(self.run.database, self.run.guard, self.run.store, self.run.now),
             book=self.run.book,
             counts=metrics.Metrics(
