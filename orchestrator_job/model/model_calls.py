@@ -35,13 +35,13 @@ class Asking:
         self,
         router: router_client.Client,
         pool: budget.Budget,
-        insistence: retry.Patience,
+        retries: retry.Retry,
         *,
         num_ctx: int | None = None,
     ) -> None:
         self._router = router
         self._pool = pool
-        self._insistence = insistence
+        self._retries = retries
         self._num_ctx = num_ctx
 
     async def ask(
@@ -85,7 +85,7 @@ class Asking:
 
         async with self._pool.in_time(final=final):
             try:
-                reply = await self._insistence.insist("ask the model", call)
+                reply = await self._retries.call("ask the model", call)
             except (router_client.Unavailable, router_client.Rejected):
                 if booked:
                     # It counts as a call, but no model has read its prompt.

@@ -171,7 +171,7 @@ class FollowPlan:
         task: task_memory.TaskMemory,
         kb: kb_client.Client,
         store: artifacts.Artifacts,
-        insistence: retry.Patience,
+        retries: retry.Retry,
         loader: rules_loader.Loader,
         *,
         urgency: priority.Priority,
@@ -181,7 +181,7 @@ class FollowPlan:
         self._task = task
         self._kb = kb
         self._store = store
-        self._insistence = insistence
+        self._retries = retries
         self._loader = loader
         self._urgency = urgency
         self._context_chars = context_chars
@@ -212,7 +212,7 @@ class FollowPlan:
         request = api.RetrieveRequest(scope=self._task.scope, query=query, max_results=_FOUND_PER_STEP)
         ask = functools.partial(self._kb.retrieve, request, urgency=self._urgency)
         try:
-            return list((await self._insistence.insist("retrieve evidence for a step", ask)).items)
+            return list((await self._retries.call("retrieve evidence for a step", ask)).items)
         except kb_client.Rejected as error:
             outcome.recheck(error)
             # The words are a model's: what is wrong with them must not end the run.

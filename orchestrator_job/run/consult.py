@@ -82,7 +82,7 @@ class Consult:
         self._kb = run.kb
         self._store = run.store
         self._guard = run.guard
-        self._insistence = run.insistence
+        self._retries = run.retries
         self._loader = run.loader
         self._urgency = run.beside
         self._max_calls = run.limits.llm_calls
@@ -98,7 +98,7 @@ class Consult:
         number = state["round"]
         asked = await question_store.load(state, self._store)
         ask = functools.partial(self._asked, number, _query(asked, held.conversation))
-        read = await self._insistence.insist("ask the decision agent", ask)
+        read = await self._retries.call("ask the decision agent", ask)
         evidence = items(read, self._context_chars)
         try:
             given = _answer(read, evidence, held.provisions)

@@ -25,7 +25,7 @@ class Parts:
     def asks(self) -> model_calls.Asking:
         """The way in which this graph asks models."""
         pool = budget.Budget(self.run.guard, self.run.limits, self.left)
-        return model_calls.Asking(self.run.router, pool, self.run.insistence, num_ctx=self.run.settings.num_ctx)
+        return model_calls.Asking(self.run.router, pool, self.run.retries, num_ctx=self.run.settings.num_ctx)
 
     def means(self) -> executor.Means:
         """What the loops of agents work with, without tools."""
@@ -43,7 +43,7 @@ class Parts:
                 self.run.settings.release,
                 self.run.now,
             ),
-            insistence=self.run.insistence,
+            retries=self.run.retries,
             recorder=self.run.recorder,
             viewer=self.run.task.scope,
             model=self.run.settings.model,
@@ -90,7 +90,7 @@ class Parts:
                 kb=self.run.kb,
                 store=self.run.store,
                 loader=self.run.loader,
-                insistence=self.run.insistence,
+                retries=self.run.retries,
                 asks=self.asks(),
                 model=self.run.settings.model,
                 urgency=self.run.settings.priority,
@@ -111,7 +111,7 @@ class Parts:
     def unsettled(self, opener: execution.Opener) -> inflight_effects.Unsettled:
         """What settles the effects of earlier rounds."""
         records = journal.Journal(self.run.database, self.run.guard, self.run.store, self.run.now)
-        return inflight_effects.Unsettled(self.run.book, records, self.run.insistence, self.run.task.scope, opener)
+        return inflight_effects.Unsettled(self.run.book, records, self.run.retries, self.run.task.scope, opener)
 
     def consent(self) -> consent.Consent:
         """The node `consent`."""

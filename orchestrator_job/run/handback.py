@@ -48,7 +48,7 @@ class HandBack:
 
     async def save(self, state: State, error: errors.Failure, found: Sequence[evidence_pack.Item] = ()) -> bool:
         """Write what there is of the state's round; False where there is nothing yet. `found`: the evidence of a node
-        that has not ended. Raises Fenced, and StoreUnavailable once the patience ends."""
+        that has not ended. Raises Fenced, and StoreUnavailable once the retries end."""
         if not state.get("question"):
             return False
         number = state["round"]

@@ -50,7 +50,7 @@ class Run:
         settings: Settings,
         database: mongo.Database,
         http: httpx.AsyncClient,
-        insistence: retry.Patience,
+        retries: retry.Retry,
         fields: logs.Fields,
         *,
         holder: str,
@@ -59,7 +59,7 @@ class Run:
     ) -> None:
         self._settings = settings
         self._database = database
-        self._insistence = insistence
+        self._retries = retries
         self._http = http
         self._fields = fields
         self._now = now
@@ -238,7 +238,7 @@ class Run:
             task=task,
             database=self._database,
             http=self._http,
-            insistence=self._insistence,
+            retries=self._retries,
             guard=self._guard,
             store=self._store,
             kb=self._kb,
@@ -271,7 +271,7 @@ class Run:
         if settings.planner_model:
             model, window = settings.planner_model, settings.planner_num_ctx
         pool = budget.Budget(self._guard, run_context.limits(settings, task))
-        asks = model_calls.Asking(self._router, pool, retry.Patience(0))
+        asks = model_calls.Asking(self._router, pool, retry.Retry(0))
         talk = conversation.Conversation(self._database, task, self._now)
         await talk.summarize(asks, round_number, model=model, urgency=run_context.beside(settings), num_ctx=window)
 

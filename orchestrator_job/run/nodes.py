@@ -81,7 +81,7 @@ class Intake:
         ref = self._task.content_ref
         if ref is None:
             return self._task.content or ""
-        raw = await self._run.insistence.insist("fetch content", lambda: self._run.kb.fetch(self._task.scope, ref.key))
+        raw = await self._run.retries.call("fetch content", lambda: self._run.kb.fetch(self._task.scope, ref.key))
         if hashlib.sha256(raw).hexdigest() != ref.sha256:
             raise errors.InvalidInput(
                 f"The stored content {ref.key!r} is not what the task refers to: its SHA-256 differs.",
@@ -140,7 +140,7 @@ class Evidence:
         items: list[api.EvidenceItem] = []
         for request in asked:
             ask = functools.partial(self._run.kb.retrieve, request, urgency=self._run.beside)
-            items += (await self._run.insistence.insist("retrieve evidence", ask)).items
+            items += (await self._run.retries.call("retrieve evidence", ask)).items
         return items
 
 

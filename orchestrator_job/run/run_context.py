@@ -27,7 +27,7 @@ class RunContext:
     task: task_memory.TaskMemory
     database: mongo.Database
     http: httpx.AsyncClient
-    insistence: retry.Patience
+    retries: retry.Retry
     guard: fence.Fence
     store: artifacts.Artifacts
     kb: kb_client.Client
@@ -46,7 +46,7 @@ class RunContext:
             self.kb,
             task.scope,
             self.store,
-            self.insistence,
+            self.retries,
             context_chars=settings.evidence_chars,
             said=conversation.Conversation(self.database, task, self.now).shown,
             task_uid=task.task_uid,

@@ -97,7 +97,7 @@ class Means:
     kb: kb_client.Client
     store: artifacts.Artifacts
     loader: rules_loader.Loader
-    insistence: retry.Patience
+    retries: retry.Retry
     asks: model_calls.Asking
     model: str
     urgency: priority.Priority
@@ -224,7 +224,7 @@ class Synthesize:
         request = api.RetrieveRequest(scope=means.task.scope, query=query[:2000], max_results=most, sources=named)
         ask = functools.partial(means.kb.retrieve, request, urgency=means.beside)
         try:
-            found = (await means.insistence.insist("check statements", ask)).items
+            found = (await means.retries.call("check statements", ask)).items
         except kb_client.Rejected as error:
             outcome.recheck(error)
             # The words are a model's: what is wrong with them must not end the run.

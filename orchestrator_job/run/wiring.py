@@ -212,14 +212,14 @@ class Wiring:
                     context.task,
                     context.kb,
                     context.store,
-                    context.insistence,
+                    context.retries,
                     context.loader,
                     urgency=context.beside,
                     context_chars=settings.evidence_chars,
                     room=room,
                 ),
             ),
-            ("respond", nodes.Respond(context, self._asking(context.limits, context.insistence), room)),
+            ("respond", nodes.Respond(context, self._asking(context.limits, context.retries), room)),
             ("approve", finalize.Approval(context.account_of, context.database, context.guard, context.book)),
             (
                 "finalize",
@@ -237,16 +237,16 @@ class Wiring:
             ),
         ]
 
-    def _asking(self, limits: budget.Limits, insistence: retry.Patience) -> model_calls.Asking:
-        return model_calls.Asking(self.run.router, budget.Budget(self.run.guard, limits), insistence)
+    def _asking(self, limits: budget.Limits, retries: retry.Retry) -> model_calls.Asking:
+        return model_calls.Asking(self.run.router, budget.Budget(self.run.guard, limits), retries)
 
     def _planning(self) -> model_calls.Asking:
         """How a plan is asked for: the calls and the tokens of the answer are not the plan's."""
         limits, seconds = self.run.limits, self.run.settings.unavailable_seconds
         calls = max(0, limits.llm_calls - 1 - (asking.ATTEMPTS - 1))
         tokens = limits.tokens and limits.tokens // 2
-        patience = retry.Patience(min(seconds, run_plan_nodes.UNAVAILABLE_SECONDS))
-        return self._asking(budget.Limits(calls, tokens), patience)
+        retries = retry.Retry(min(seconds, run_plan_nodes.UNAVAILABLE_SECONDS))
+        return self._asking(budget.Limits(calls, tokens), retries)
 
     async def _learn(self, state: State, answered: bool) -> None:
         if state.get("lesson"):

@@ -38,7 +38,7 @@ class Round:
         flags: Mapping[str, bool] = FLAGS,
     ) -> None:
         self.bench = bench
-        loader = rules_loader.Loader(kb, bench.task.scope, bench.store, retry.Patience(0.3), context_chars=24_000)
+        loader = rules_loader.Loader(kb, bench.task.scope, bench.store, retry.Retry(0.3), context_chars=24_000)
         self.loader = loader
         means = plan_delegations.Means(
             task=bench.task,
@@ -62,7 +62,7 @@ class Round:
                 kb=kb,
                 store=bench.store,
                 loader=loader,
-                insistence=retry.Patience(0.3),
+                retries=retry.Retry(0.3),
                 asks=bench.means.asks,
                 model=job.MODEL,
                 urgency=priority.Priority.P0,

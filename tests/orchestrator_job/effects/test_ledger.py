@@ -43,7 +43,7 @@ class Letter:
 
 
 def _database(store: job.Store) -> mongo.Database:
-    return mongo.Database(store.client, store.name, retry.Patience(5))
+    return mongo.Database(store.client, store.name, retry.Retry(5))
 
 
 async def _book(store: job.Store, attempt: int = 1, *decisions: pendingtask.Decided) -> ledger.Ledger:

@@ -21,7 +21,7 @@ CONFIG: Any = {"configurable": {"thread_id": "t1", "checkpoint_ns": ""}}
 
 
 async def _saver(store: job.Store, attempt: int) -> checkpoints.Saver:
-    database = mongo.Database(store.client, store.name, retry.Patience(5))
+    database = mongo.Database(store.client, store.name, retry.Retry(5))
     guard = fence.Fence(database, "t1", attempt, "holder")
     await guard.claim(NOW)
     return await checkpoints.open_saver(database, guard)

@@ -285,7 +285,7 @@ class _Clock:
 
 async def test_patience_doubles_obeys_and_ends() -> None:
     clock, tries = _Clock(), 0
-    insistence = retry.Patience(60, first=1, longest=8, clock=lambda: clock.now, sleep=clock.sleep, draw=lambda: 1.0)
+    retries = retry.Retry(60, first=1, longest=8, clock=lambda: clock.now, sleep=clock.sleep, draw=lambda: 1.0)
 
     async def busy() -> None:
         nonlocal tries
@@ -293,7 +293,7 @@ async def test_patience_doubles_obeys_and_ends() -> None:
         raise errors.StoreUnavailable("busy", retry_after=20 if tries == 3 else None)
 
     with pytest.raises(errors.StoreUnavailable):
-        await insistence.insist("x", busy)
+        await retries.call("x", busy)
     assert clock.waits == [1, 2, 20, 8, 8, 8, 8]
     assert tries == len(clock.waits) + 1
 
@@ -302,7 +302,7 @@ async def test_patience_doubles_obeys_and_ends() -> None:
 
     clock.waits.clear()
     with pytest.raises(errors.InvalidInput):
-        await insistence.insist("x", wrong)
+        await retries.call("x", wrong)
     assert clock.waits == []
 
 
