@@ -115,4 +115,4 @@ class Parts:
 
     def consent(self) -> consent.Consent:
         """The node `consent`."""
-        return consent.Consent(self.run.account_of, self.run.store, self.run.database, self.run.guard, self.run.book)
+        return consent.Consent(self.run)

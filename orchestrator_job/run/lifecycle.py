@@ -164,7 +164,7 @@ class Run:
     def _handing_back(
         self, program: graph.Program, wired: wiring.Wiring, digest: str
     ) -> Callable[[errors.Failure], Awaitable[outcome.Outcome]]:
-        saving = handback.HandBack(wired.run.account_of, self._store, self._database, self._guard, wired.run.book)
+        saving = handback.HandBack(wired.run)
 
         async def found(error: errors.Failure) -> outcome.Outcome:
             values = await program.found()

@@ -14,7 +14,7 @@ from kb import client as kb_client
 from orchestrator_job.context import conversation, rules_loader
 from orchestrator_job.effects import ledger, patches
 from orchestrator_job.model import budget, telemetry
-from orchestrator_job.run import finalize
+from orchestrator_job.run import account
 from orchestrator_job.settings import Settings
 from orchestrator_job.store import artifacts, fence, mongo, retry, task_memory
 
@@ -37,7 +37,7 @@ class RunContext:
     now: Callable[[], datetime]
     book: ledger.Ledger = field(init=False)
     loader: rules_loader.Loader = field(init=False)
-    account_of: finalize.Account = field(init=False)
+    account_of: account.Account = field(init=False)
 
     def __post_init__(self) -> None:
         settings, task = self.settings, self.task
@@ -53,7 +53,7 @@ class RunContext:
             restricted=bool(task.on_behalf_of),
         )
         changes = patches.Patches(self.database, self.guard, self.store, self.book)
-        self.account_of = finalize.Account(
+        self.account_of = account.Account(
             task, self.store, self.loader, self.book, changes, model=settings.model, now=self.now
         )
 

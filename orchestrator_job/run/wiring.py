@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator_job.agents import dag
 from orchestrator_job.answer import language, question
-from orchestrator_job.context import conversation
 from orchestrator_job.model import budget, model_calls, rules_context
 from orchestrator_job.plan import category, goal_paths, run_plan_nodes
 from orchestrator_job.run import consult, finalize, node_records, nodes, run_context
-from orchestrator_job.store import graph_state, retry, task_memory_reader
+from orchestrator_job.store import graph_state, retry
 from orchestrator_job.store.graph_state import State
 from router.client import asking
 
@@ -220,21 +219,8 @@ class Wiring:
                 ),
             ),
             ("respond", nodes.Respond(context, self._asking(context.limits, context.retries), room)),
-            ("approve", finalize.Approval(context.account_of, context.database, context.guard, context.book)),
-            (
-                "finalize",
-                finalize.Finalize(
-                    context.task,
-                    context.account_of,
-                    context.database,
-                    context.guard,
-                    context.book,
-                    conversation.Conversation(context.database, context.task, context.now),
-                    functools.partial(task_memory_reader.load, context.database, context.task.task_uid),
-                    self._learn,
-                    now=context.now,
-                ),
-            ),
+            ("approve", finalize.Approval(context)),
+            ("finalize", finalize.Finalize(context, self._learn)),
         ]
 
     def _asking(self, limits: budget.Limits, retries: retry.Retry) -> model_calls.Asking:
