@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Collection
 from datetime import date
 
 import pytest
@@ -25,6 +26,15 @@ from orchestrator_job.store import graph_state, retry
 from router import client as router_client
 from router.client import reading
 from tests.orchestrator_job import knowledge
+
+
+def parsed(
+    text: str, evidence_ids: Collection[int], held: enforce_lines.Provisions | None = None
+) -> model_answer.Answer:
+    """The answer in a model's text."""
+    draft = reading.read(text, model_answer.Draft).value
+    return model_answer.judged(draft, evidence_ids, held or enforce_lines.Provisions())
+
 
 _PIECES = [*"<>/[]:& \t\nabv1", "evidence", "Evidence", "</", "question", "prompt", "PROMPT", "id=", '"']
 _WEIRD = st.lists(st.sampled_from(_PIECES), max_size=30).map("".join)
@@ -65,7 +75,7 @@ def test_the_prompt_carries_tag_date_and_order() -> None:
 def test_answers_that_cannot_be_used(change: dict[str, object], problem: str) -> None:
     text = json.dumps({"answer": "a", "citations": [], "confidence": 1, "needsInput": False, "questions": [], **change})
     with pytest.raises(reading.Unusable, match=problem):
-        model_answer.parse(text, [1, 2])
+        parsed(text, [1, 2])
 
 
 @pytest.mark.parametrize(
@@ -92,12 +102,12 @@ def test_answers_that_cannot_be_used(change: dict[str, object], problem: str) ->
 def test_what_is_usable_of_an_answer_is_used(change: dict[str, object], expected: dict[str, object]) -> None:
     text = json.dumps({"answer": "a", "citations": [], "confidence": 1, "needsInput": False, "questions": [], **change})
     plain = {"answer": "a", "citations": [], "confidence": 1.0, "needs_input": False, "questions": []}
-    assert model_answer.parse(text, [1, 2]).model_dump() == plain | expected
+    assert parsed(text, [1, 2]).model_dump() == plain | expected
 
 
 def test_marks_in_the_text_are_citations() -> None:
     text = json.dumps({"answer": "[2] x [1,2]", "citations": [2], "confidence": "high"})
-    assert model_answer.parse(text, [1, 2]).citations == [1, 2]
+    assert parsed(text, [1, 2]).citations == [1, 2]
 
 
 def test_a_model_answers_or_asks_and_cites_what_there_is() -> None:
@@ -108,7 +118,7 @@ def test_a_model_answers_or_asks_and_cites_what_there_is() -> None:
     assert "citations" not in model_answer.wire([])["anyOf"][0]["properties"]
     held = enforce_lines.Provisions.together(["enforce: never-use-tool ask"])
     assert "questions" not in model_answer.wire([1], held)["properties"]
-    assert model_answer.parse('{"answer": "", "questions": ["Which?"]}', []).needs_input
+    assert parsed('{"answer": "", "questions": ["Which?"]}', []).needs_input
 
 
 def test_the_pack_is_numbered_bounded_and_without_repetition() -> None:
