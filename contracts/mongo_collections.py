@@ -7,7 +7,6 @@ is erased.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from crds import scope
 
@@ -61,13 +60,7 @@ holds the task's uid."""
 
 
 def session_owner(where: scope.Scope) -> dict[str, str]:
-    """Fields of an entry of `SESSIONS`. An entry of a project names no group, because the project may change it."""
+    """Fields of an entry of `SESSIONS`, which find those of exactly this owner. An entry of a project names no group,
+    because the project may change it."""
     group = "" if where.project_id else where.group_id
     return {"clientId": where.client_id, "projectId": where.project_id, "groupId": group}
-
-
-def sessions_of(where: scope.Scope) -> dict[str, Any]:
-    """Filter for the entries of exactly this owner. Entries of an earlier release have no groupId: without a project
-    they count as the client's own, and never as a group's."""
-    owner = session_owner(where)
-    return {**owner, "groupId": owner["groupId"] or {"$in": ["", None]}}

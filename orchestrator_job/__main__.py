@@ -102,7 +102,7 @@ def _run(
 
     async def whole() -> outcome.Outcome:
         request.attach(asyncio.get_running_loop())
-        insistence = retry.Patience(configured.unavailable_seconds)
+        retries = retry.Retry(configured.unavailable_seconds)
         # No proxy: router and knowledge base are cluster services; a node's proxy must not see their traffic.
         hooks = {"request": [otel_spans.pass_on]}
         about: dict[str, otel_spans.Value] = {
@@ -112,12 +112,10 @@ def _run(
         async with httpx.AsyncClient(
             transport=client.few(), timeout=httpx.Timeout(90, connect=5), event_hooks=hooks
         ) as http:
-            database = mongo.Database(mongo.connect(configured.mongodb_uri), configured.database, insistence)
+            database = mongo.Database(mongo.connect(configured.mongodb_uri), configured.database, retries)
             try:
                 holder = uuid.uuid4().hex
-                job = lifecycle.Run(
-                    configured, database, http, insistence, fields, holder=holder, now=now, traced=traced
-                )
+                job = lifecycle.Run(configured, database, http, retries, fields, holder=holder, now=now, traced=traced)
                 with traced.span("run", about, parent=configured.traceparent) as tell:
                     ended = await job.to_end(request)
                     tell("jervis.exit_reason", ended.reason.value)

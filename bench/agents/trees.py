@@ -285,7 +285,7 @@ def stored() -> Iterator[mongo.Database]:
     client = mongo.connect(uri)
     name = f"bench_trees_{uuid.uuid4().hex[:12]}"
     try:
-        yield mongo.Database(client, name, retry.Patience(60))
+        yield mongo.Database(client, name, retry.Retry(60))
     finally:
         with pymongo.MongoClient[dict[str, Any]](uri) as last:
             last.drop_database(name)

@@ -87,22 +87,7 @@ def _file(place: str, largest: int) -> bytes:
         return opened.read(largest)
 
 
-class Unused:
-    """In the place of a class that facts of an earlier version have, and that this one does not use."""
-
-    def __setstate__(self, _: object) -> None:
-        """Its fields are not kept."""
-
-
-_UNUSED = "kb.code.calls.rust."
-"""Version 4 kept facts about calls of Rust."""
-_FORMER = {
-    "kb.code.calls": "codegraph.resolve.calls",
-    "kb.code.configuration": "codegraph.resolve.configuration",
-    "kb.code.facts": "codegraph.parse.facts",
-}
-"""Modules by the names that stored facts of version 4 have for them, with those below."""
-_CURRENT = tuple(_FORMER.values())
+_PLAIN = ("codegraph.parse.facts", "codegraph.resolve.calls", "codegraph.resolve.configuration")
 
 
 class Answers(pickle.Unpickler):
@@ -110,12 +95,7 @@ class Answers(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> object:
         """A dataclass or enum that a module of this package defines. Raises pickle.UnpicklingError for all else."""
-        if module.startswith(_UNUSED):
-            return Unused
-        for former, current in _FORMER.items():
-            if module == former or module.startswith(f"{former}."):
-                module = current + module[len(former) :]
-        if module.startswith(_CURRENT):
+        if module.startswith(_PLAIN):
             found = super().find_class(module, name)
             if isinstance(found, type) and found.__module__ == module:
                 return found

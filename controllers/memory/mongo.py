@@ -75,9 +75,8 @@ class Memory:
         self._leads.check()
         mine = self._leads.token
         stamp = {"leaderEpoch": mine.epoch, "leaseCreated": mine.lease_created}
-        # One without an epoch matches as well: an older release wrote it. One of a higher epoch does not, and the
-        # insertion that the upsert then tries fails on its _id.
-        allowed = {"_id": uid, "leaderEpoch": {"$not": {"$gt": mine.epoch}}}
+        # One of a higher epoch does not match, and the insertion that the upsert then tries fails on its _id.
+        allowed = {"_id": uid, "leaderEpoch": {"$lte": mine.epoch}}
         try:
             await self._database[MEMORY].update_one(allowed, {"$set": {**fields, **stamp}}, upsert=True)
         except pymongo.errors.DuplicateKeyError:

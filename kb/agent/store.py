@@ -355,8 +355,7 @@ class Conversations(_Rows):
     async def _shorten(self, talk: Talk) -> None:
         """Take the words from older turns, of which only that stays on which later ones rest, and delete the oldest."""
         rows = [one async for one in self._rows.find({"of": talk.id}, {"grounds": 1}).sort("number", -1)]
-        # A turn of an earlier release does not say how many it has; there are few of them.
-        sizes = itertools.accumulate(one.get("grounds", 0) for one in rows)
+        sizes = itertools.accumulate(one["grounds"] for one in rows)
         kept = sum(number == 0 or (number < MOST_ROWS and size <= MOST_GROUNDS) for number, size in enumerate(sizes))
         ids = [one["_id"] for one in rows]
         worded = {"_id": {"$in": ids[MOST_TURNS:kept]}, "answer": {"$ne": ""}}
@@ -370,13 +369,12 @@ def line(event: api.AgentEvent) -> str:
 
 
 def _turn(row: dict[str, Any], *, worded: bool) -> Turn:
-    """One of an earlier release has all on which it rests itself."""
     return Turn(
         row["question"] if worded else "",
         row["answer"] if worded else "",
         tuple(row["chunks"]),
-        tuple(row.get("pages", ())),
-        tuple(row.get("restsOn", ())),
+        tuple(row["pages"]),
+        tuple(row["restsOn"]),
         row["_id"],
     )
 

@@ -134,10 +134,6 @@ class Registry:
             await self._aliases.create_index([("clientId", 1), ("aliasKey", 1)])
             await self._aliases.create_index([("clientId", 1), ("canonicalKey", 1)])
             await self._aliases.create_index([("clientId", 1), ("aliasName", 1)])
-            # Records of an earlier version have none.
-            async for row in self._aliases.find({"aliasName": {"$exists": False}}):
-                name = {"aliasName": model.name_of(row["aliasKey"])}
-                await self._aliases.update_one({"_id": row["_id"]}, {"$set": name})
             self._indexed = True
 
 
@@ -156,5 +152,5 @@ def _alias(row: dict[str, Any]) -> registry.Alias:
         last_seen_at=row["lastSeenAt"],
         created_at=row["createdAt"],
         created_by=row["createdBy"],
-        former=tuple(row.get("formerKeys", ())),
+        former=tuple(row["formerKeys"]),
     )

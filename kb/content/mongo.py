@@ -195,15 +195,8 @@ class Store:
 
 
 def _idle(before: datetime) -> dict[str, Any]:
-    # What was stored by a version that did not write down its use is as old as its upload.
-    return {
-        # Parts go with their document.
-        "metadata.partOf": {"$exists": False},
-        "$or": [
-            {"metadata.usedAt": {"$lt": before}},
-            {"metadata.usedAt": {"$exists": False}, "uploadDate": {"$lt": before}},
-        ],
-    }
+    # Parts go with their document.
+    return {"metadata.partOf": {"$exists": False}, "metadata.usedAt": {"$lt": before}}
 
 
 def _damaged(key: str) -> errors.Invalid:

@@ -68,7 +68,7 @@ def of(database: mongo.Database) -> Mapping[str, Holding]:
         "agentStreams": Collection(database, agent.STREAMS),
         "agentEvents": Collection(database, agent.EVENTS),
         "agentConversations": Collection(database, agent.CONVERSATIONS),
-        "sessionEntries": Collection(database, session.COLLECTION, _sessions),
+        "sessionEntries": Collection(database, session.COLLECTION),
     }
 
 
@@ -79,11 +79,3 @@ def _clients(where: scope.Scope) -> dict[str, Any] | None:
 def _without_group(where: scope.Scope) -> dict[str, Any] | None:
     # They name a client and a project; a group has none of its own.
     return None if where.group_id and not where.project_id else closed.query(where)
-
-
-def _sessions(where: scope.Scope) -> dict[str, Any] | None:
-    query = closed.query(where)
-    if "groupId" in query:
-        # An entry of an earlier release does not say its group, and may be of this one.
-        query["groupId"] = {"$in": [where.group_id, None]}
-    return query

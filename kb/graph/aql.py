@@ -243,14 +243,6 @@ FOR x IN @@nodes
   SORT x.documentId, x.untilMs DESC
   RETURN {{{_DOCUMENT}}}
 """
-# Entities that were stored before names had stems.
-UNSTEMMED = "FOR x IN @@nodes FILTER x.key != null AND x.stem == null LIMIT @limit RETURN {_key: x._key, key: x.key}"
-STEM = """
-FOR row IN @rows
-  FOR x IN @@nodes
-    FILTER x._key == row._key
-    UPDATE x WITH {stem: row.stem} IN @@nodes
-"""
 VERSIONS = """
 FOR x IN @@nodes
   FILTER x.documentId == @id

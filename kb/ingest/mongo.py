@@ -197,13 +197,13 @@ class Ledger:
         return await mongo.regroup(self._intents, owner, {"state": {"$in": _KEPT}})
 
     async def erase(self, where: scope.Scope) -> int:
-        """Forget what is kept of a scope that is erased, and the answers of which no owner is known.
+        """Forget what is kept of a scope that is erased.
 
         Its changes too: an erasure ends when it has seen that nothing of the scope is left.
         """
         with mongo.translated():
             await self._changes.delete_many(closed.query(where))
-            await self._answers.delete_many({"$or": [closed.query(where), {"asked": {"$exists": False}}]})
+            await self._answers.delete_many(closed.query(where))
             return int((await self._intents.delete_many(closed.query(where))).deleted_count)
 
     async def answer(self, key: str, owner: scope.Scope) -> str | None:
@@ -211,9 +211,7 @@ class Ledger:
         with mongo.translated():
             row = await self._answers.find_one({"_id": mine})
             if row is None:
-                # One that was kept before answers had owners has the hash as its `_id`.
-                others = {"$or": [{"asked": key, "clientId": owner.client_id}, {"_id": key}]}
-                row = await self._answers.find_one(others)
+                row = await self._answers.find_one({"asked": key, "clientId": owner.client_id})
         if row is None:
             return None
         if row["_id"] != mine or self._clock() - row["usedAt"] >= _USED:

@@ -22,8 +22,7 @@ from kb.ingest import changes, request_record
 # ruff: noqa: S608 -- the interpolated parts are constants, never a value
 
 _FAILURES = "CREATE INDEX intents_failed ON intents (updated_at) WHERE state = 'Failed'"
-# Of an answer `key` is `answers.place` and `asked` the hash of the question; one that was kept before answers had
-# owners has the hash as its `key` and no `asked`.
+# Of an answer `key` is `answers.place` and `asked` the hash of the question.
 _ASKED = "CREATE INDEX answers_asked ON answers (asked, client) WHERE asked <> ''"
 # A mark is never given twice, also when its row is gone.
 _CHANGES = """CREATE TABLE changes (
@@ -102,7 +101,7 @@ RETURNING document_id
 """
 _ANSWER = """
 SELECT * FROM (
-    SELECT key, prompt, answer, at FROM answers WHERE key IN (:mine, :asked)
+    SELECT key, prompt, answer, at FROM answers WHERE key = :mine
     UNION ALL SELECT key, prompt, answer, at FROM answers WHERE asked <> '' AND asked = :asked AND client = :client)
 ORDER BY key = :mine DESC LIMIT 1
 """
@@ -130,14 +129,7 @@ class Ledger:
     """
 
     def __init__(self, path: Path, clock: Callable[[], datetime], *, max_answers: int) -> None:
-        migrations = {
-            1: _from_version_1,
-            2: _from_version_2,
-            3: _from_version_3,
-            4: _from_version_4,
-            5: _from_version_5,
-        }
-        self._database = sqlite.Database(path, _SCHEMA, version=6, migrations=migrations)
+        self._database = sqlite.Database(path, _SCHEMA, version=6)
         self._clock = clock
         self._max_answers = max_answers
         # Looking for what to evict walks the whole index, so it is done once per percent of the capacity.
@@ -365,30 +357,6 @@ def _values(document_id: str, owner: scope.Scope, source_urn: str, now: datetime
 
 def _text(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat()
-
-
-def _from_version_1(connection: sqlite3.Connection) -> None:
-    connection.execute(_FAILURES)
-
-
-def _from_version_2(connection: sqlite3.Connection) -> None:
-    for column in ("asked", "client", "project", "grp"):
-        connection.execute(f"ALTER TABLE answers ADD COLUMN {column} TEXT NOT NULL DEFAULT ''")
-    connection.execute(_ASKED)
-
-
-def _from_version_3(connection: sqlite3.Connection) -> None:
-    connection.execute(_CHANGES)
-    connection.execute(_PASSES)
-
-
-def _from_version_4(connection: sqlite3.Connection) -> None:
-    for column in ("dated", "stored"):
-        connection.execute(f"ALTER TABLE intents ADD COLUMN {column} INTEGER")
-
-
-def _from_version_5(connection: sqlite3.Connection) -> None:
-    connection.execute("ALTER TABLE intents ADD COLUMN stamp TEXT NOT NULL DEFAULT ''")
 
 
 def _place(key: str, owner: scope.Scope) -> dict[str, str | int]:

@@ -57,12 +57,12 @@ class Sessions:
                 await self._entries.insert_one(document)
             except mongo.DuplicateKey:
                 document = await self._entries.find_one({"_id": document["_id"]}) or document
-            await self._sweep(mongo_collections.sessions_of(draft.scope), now)
+            await self._sweep(owner, now)
         return _entry(document)
 
     async def recent(self, viewer: scope.Scope, *, limit: int) -> list[api.SessionEntry]:
         """What of exactly this client and project, or group, is not over, newest first."""
-        query = {**mongo_collections.sessions_of(viewer), "expiresAt": {"$gt": self._clock()}}
+        query = {**mongo_collections.session_owner(viewer), "expiresAt": {"$gt": self._clock()}}
         with mongo.translated():
             await self._index()
             order = [("timestamp", -1), ("_id", -1)]

@@ -188,7 +188,7 @@ class Queue:
                 continue  # another process has given it this turn
             if (found := await self._take(mine, now)) is not None:
                 return found
-        # Of a client without a row, as a process of an earlier version puts it; or all turns were given meanwhile.
+        # All turns were given meanwhile, or the row of a client was dropped right before its job was put.
         found = await self._take(waiting, now)
         if found is not None:
             await self._waits(found["clientId"], urgency)
@@ -415,10 +415,6 @@ class Queue:
             await self._jobs.create_index([("claimedUntil", 1)])
             await self._clients.create_index([("priority", 1), ("served", 1)])
             await self._jobs.create_index([("clientId", 1), ("projectId", 1), ("groupId", 1)])
-            # Clients whose jobs a process of an earlier version has put.
-            pair = {"$group": {"_id": {"priority": "$priority", "clientId": "$clientId"}}}
-            async for row in self._jobs.aggregate([pair]):
-                await self._waits(row["_id"]["clientId"], row["_id"]["priority"])
             self._indexed = True
 
 

@@ -35,12 +35,7 @@ class Queue:
         max_bytes: int | None = None,
         client_bytes: int | None = None,
     ) -> None:
-        self._database = sqlite.Database(
-            path,
-            statements.SCHEMA,
-            version=statements.VERSION,
-            migrations={1: _nothing, 2: _from_version_2, 3: _from_version_3},
-        )
+        self._database = sqlite.Database(path, statements.SCHEMA, version=statements.VERSION)
         self._clock = clock
         self._bounds = job.Bounds(limit, per_client, max_bytes, client_bytes)
 
@@ -229,20 +224,6 @@ class Queue:
         if size > former:
             mine = former if before is not None and before["client"] == client else 0
             self._bounds.check_bytes(client, size, counted["bytes"] - mine, total["bytes"] - former)
-
-
-def _nothing(connection: sqlite3.Connection) -> None:
-    """What version 2 counted is counted anew by a later step."""
-
-
-def _from_version_2(connection: sqlite3.Connection) -> None:
-    for statement in statements.INDEX_SCOPES:
-        connection.execute(statement)
-
-
-def _from_version_3(connection: sqlite3.Connection) -> None:
-    for statement in statements.TAKE_TURNS:
-        connection.execute(statement)
 
 
 def _row(connection: sqlite3.Connection, document_id: str) -> sqlite3.Row:

@@ -58,23 +58,6 @@ CREATE TABLE jobs (
 {_TURN};
 {";".join((*_COUNTED, *_COUNT))};
 """
-# From version 2, whose index held the client alone; versions before 4 are counted anew at the end.
-INDEX_SCOPES = ("DROP INDEX jobs_client", _SCOPES)
-# From version 3, which had no sizes and one order for all clients.
-TAKE_TURNS = (
-    "DROP INDEX IF EXISTS jobs_order",
-    *(f"DROP TRIGGER IF EXISTS {name}" for name in ("jobs_put", "jobs_changed", "jobs_dropped")),
-    "DROP TABLE IF EXISTS depths",
-    "DROP TABLE IF EXISTS clients",
-    "ALTER TABLE jobs ADD COLUMN size INTEGER NOT NULL DEFAULT 0",
-    "UPDATE jobs SET size = length(CAST(request AS BLOB))",
-    _PLACED,
-    _TURN,
-    *_COUNTED,
-    "INSERT INTO depths SELECT priority, count(*), sum(size) FROM jobs GROUP BY priority",
-    "INSERT INTO clients SELECT priority, client, count(*), sum(size), min(seq) FROM jobs GROUP BY priority, client",
-    *_COUNT,
-)
 
 PUT = f"""
 INSERT INTO jobs (document_id, client, project, grp, source_urn, kind, action, priority, position, attempts, reason,

@@ -16,7 +16,7 @@ from clients import tls_trust
 from codegraph.branch import analyst
 from codegraph.extract import budget
 from crds import errors
-from kb import loops, metrics, migrate_records, mongo, records, settings
+from kb import loops, metrics, mongo, records, settings
 from kb.aliases import merge
 from kb.aliases import mongo as aliases_mongo
 from kb.code import book as code_book
@@ -218,8 +218,6 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     leader_works.append(lambda turn: kept_on("history", lambda: keeper.run(turn, interval=_SWEEP)))
     if kept.claims is not None:
         works.append(kept_on("turns", kept.claims.run))
-        migration = migrate_records.RecordMigration(config.data_dir, ground.database, book, book, queue, clock)
-        works.append(kept_on("carry", migration.run))
         forgotten = purge.Purge(kept.claims, kept.places, ground.graph, known, clock)
         leader_works.append(lambda turn: kept_on("tidy", lambda: forgotten.run(interval=_PURGE_SECONDS)))
     works.append(kept_on("duty", leader_jobs.LeaderJobs(kept.turns, leader_works, meters).run))

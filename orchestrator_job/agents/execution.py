@@ -75,7 +75,7 @@ class Execute:
         document = str(await self._store.get(state["document"]))
         items = evidence_pack.load(await self._store.get(state["pack"]))
         found = [f"{item.title}\n{item.content}" for item in items if item.origin in _OTHERS]
-        heard = duplicate_effects.spent(self._task, await self._means.book.answered(state["round"]))
+        heard = duplicate_effects.spent(await self._means.book.answered(state["round"]))
         # Beside the loop: a text may have as many words as a book.
         known = (await asyncio.to_thread(seen_texts.SeenTexts.of, self._task, document, heard)).more(found)
         asked = (await question_store.load(state, self._store)).text if state.get("asked") else ""

@@ -44,7 +44,7 @@ class Means:
     records: journal.Journal
     book: ledger.Ledger
     counts: metrics.Metrics
-    insistence: retry.Patience
+    retries: retry.Retry
     recorder: telemetry.Recorder
     viewer: scope.Scope
     model: str
@@ -442,7 +442,7 @@ class _Loop:
                 known=known,
                 held=self._held.provisions,
                 book=means.book,
-                insistence=means.insistence,
+                retries=means.retries,
                 taken_over=self._executor.taken_over(self._message),
             )
         if isinstance(done, tool_calls.Request):

@@ -78,13 +78,13 @@ class Unsettled:
         self,
         book: ledger.Ledger,
         records: journal.Journal,
-        insistence: retry.Patience,
+        retries: retry.Retry,
         viewer: scope.Scope,
         opener: Callable[[rules_context.Standing], Awaitable[toolbox.Toolbox]],
     ) -> None:
         self._book = book
         self._records = records
-        self._insistence = insistence
+        self._retries = retries
         self._viewer = viewer
         self._opener = opener
 
@@ -113,7 +113,7 @@ class Unsettled:
 
     async def _unknown(self, begun: Begun) -> bool:
         one = begun.request
-        return await self._insistence.insist(
+        return await self._retries.call(
             f"look up {one.tool}", lambda: self._book.look(one.step, one.ordinal, begun.effect)
         )
 
@@ -121,7 +121,7 @@ class Unsettled:
         """Does as a person has decided; the request where that was not possible, and one is asked once more."""
         one = begun.request
         try:
-            await self._insistence.insist(
+            await self._retries.call(
                 f"carry out {one.tool}", lambda: self._book.settle(one.step, one.ordinal, begun.effect)
             )
         except errors.MayHaveHappened as error:

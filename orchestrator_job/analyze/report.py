@@ -72,7 +72,7 @@ class Report:
             why = api.QueryFailure(reason=error.reason, message=error.message[:4096])
             said = api.QueryResult(commit=commit, failure=why)
         try:
-            await self._insist(lambda: self._kb.analyze.end(query, said))
+            await self._retried(lambda: self._kb.analyze.end(query, said))
         except Failure as error:
             failure = failure or error
         return {"commit": commit}, failure
@@ -83,7 +83,7 @@ class Report:
             overview.of, self._work.git, source.commit, source.repository, source.branch, default=default
         )
         body = about.text.encode(errors="replace")
-        kept = await self._insist(lambda: self._kb.store(self._owner, body, "text/plain"))
+        kept = await self._retried(lambda: self._kb.store(self._owner, body, "text/plain"))
         return {"overview": kept.model_dump(mode="json", by_alias=True)}
 
     async def _structure(self, source: layout.Source) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class Report:
         a shallow clone does not know."""
         files, skipped = await asyncio.to_thread(tree.files, self._work.git, source.commit)
         counts: dict[str, Any] = {"files": len(files), "skipped": len(skipped)}
-        if await self._insist(lambda: self._known(source)):
+        if await self._retried(lambda: self._known(source)):
             return {"structure": counts | {"known": True}}
         by_path = {one.path: one.model_copy(update={"modified": None}) for one in files}
 
@@ -107,7 +107,7 @@ class Report:
             files=list(by_path.values()),
             skipped=skipped,
         )
-        reply = await self._insist(lambda: self._kb.code.send(request, read))
+        reply = await self._retried(lambda: self._kb.code.send(request, read))
         counts |= {"files": reply.files, "skipped": len(reply.skipped), "symbols": reply.symbols, "calls": reply.calls}
         return {"structure": counts | {"failed": len(reply.failed)}}
 
@@ -125,13 +125,13 @@ class Report:
         export = await asyncio.to_thread(self._work.export)
         request = self._of(source, export)
         try:
-            reply = await self._insist(lambda: self._kb.code.enrich(request))
+            reply = await self._retried(lambda: self._kb.code.enrich(request))
         except kb_client.Rejected as error:
             if error.field != "branch":
                 raise _moved(source, error) from error
             await self._structure(source)
             try:
-                reply = await self._insist(lambda: self._kb.code.enrich(request))
+                reply = await self._retried(lambda: self._kb.code.enrich(request))
             except kb_client.Rejected as again:
                 raise _moved(source, again) from again
         counts = reply.model_dump(by_alias=True, include={"signatures", "calls", "extends", "uses_type", "unmatched"})
@@ -144,7 +144,7 @@ class Report:
             scope=self._owner, repository=source.of, branch=source.branch, commit=source.commit, export=export
         )
 
-    async def _insist(self, call: Callable[[], Awaitable[_T]]) -> _T:
+    async def _retried(self, call: Callable[[], Awaitable[_T]]) -> _T:
         """Repeat a call while the service is away. Raises `Failure`, or `Rejected` for what is stale."""
         while True:
             try:

@@ -91,11 +91,6 @@ def wire(evidence_ids: Sequence[int], held: enforce_lines.Provisions = _FREE) ->
     return schema.wire(*shapes, choices={"citations": list(evidence_ids)})
 
 
-def parse(text: str, evidence_ids: Collection[int], held: enforce_lines.Provisions = _FREE) -> Answer:
-    """The answer in a model's text; see `judged`. Raises Unusable, also for a text without an answer."""
-    return judged(reading.read(text, Draft).value, evidence_ids, held)
-
-
 def judged(draft: Draft, evidence_ids: Collection[int], held: enforce_lines.Provisions = _FREE) -> Answer:
     """The answer, citations sorted and complete: marks in its text count as citations, and a number that names no
     evidence is neither. An answer beside a flag without a question is an answer, questions without an answer ask.

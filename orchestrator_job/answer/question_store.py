@@ -25,8 +25,7 @@ async def keep(asked: excerpt.Parts, store: artifacts.Artifacts, round_number: i
 
 
 async def load(state: State, store: artifacts.Artifacts) -> excerpt.Parts:
-    """The question of `keep`; of a thread that an earlier version began, what its state has. Raises as
-    `Artifacts.get`."""
+    """The question of `keep`. Raises as `Artifacts.get`."""
     if not (key := state.get("asked")):
         return excerpt.Parts(state["question"])
     found = _Stored.model_validate(await store.get(key))

@@ -27,10 +27,9 @@ import structlog
 import crds.errors
 from contracts import mongo_collections
 from crds import priority
-from orchestrator_job.answer import answer_prompt
 from orchestrator_job.effects import ledger_entries
-from orchestrator_job.model import excerpt, generation, prompt_escape
-from orchestrator_job.store import fence, mongo, retry, task_memory
+from orchestrator_job.model import excerpt, model_calls, prompt_escape
+from orchestrator_job.store import fence, mongo, task_memory
 from router import client as router_client
 from router.client import asking
 
@@ -63,9 +62,6 @@ You keep the summary of a conversation between a user and an assistant up to dat
 Write the new summary, at most 600 words: what the user wants, decided, prefers and has been answered, with names,
 dates, numbers and sources as they were said; what was corrected later only as it is now. Write in the language of the
 conversation, and nothing but the summary."""
-
-Asks = Callable[[list[dict[str, str]], int | None], Awaitable[router_client.Reply]]
-"""Sends messages to a model, whose answer has at most so many tokens; None: no bound of the budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,23 +168,36 @@ class Conversation:
         return Remember(self._database, guard, {**self._of, **body}, self._now())
 
     async def summarize(
-        self, guard: fence.Fence, round_number: int, limit: int, ask: Asks, tokens: int | None = None
+        self,
+        asks: model_calls.Asking,
+        round_number: int,
+        *,
+        model: str,
+        urgency: priority.Priority,
+        num_ctx: int | None,
     ) -> bool:
-        """Replace the summary when much was said since; whether it was. `ask` gives the model's reply to messages,
-        `limit` and `tokens` are the most model calls and tokens of the round. A failure is logged: the next question
-        tries again."""
+        """Replace the summary when much was said since; whether it was. `asks` is on the budget of the round. A failure
+        is logged: the next question tries again."""
         if not self.there:
             return False
+        ask = functools.partial(
+            asks.ask,
+            f"r{round_number}.summary",
+            priority=urgency,
+            model=model,
+            num_ctx=num_ctx,
+            num_predict=_ANSWER_TOKENS + asking.THOUGHTS,
+            final=True,
+            think=False,
+        )
         try:
             async with asyncio.timeout(SECONDS):
-                return await self._summarized(guard, round_number, limit, ask, tokens)
+                return await self._summarized(ask)
         except (crds.errors.JervisError, TimeoutError) as error:
             _log.warning("the conversation has no new summary", reason=str(error) or type(error).__name__)
             return False
 
-    async def _summarized(
-        self, guard: fence.Fence, round_number: int, limit: int, ask: Asks, tokens: int | None
-    ) -> bool:
+    async def _summarized(self, ask: Callable[[list[dict[str, str]]], Awaitable[router_client.Reply]]) -> bool:
         now = self._now()
         before = await self._database.find_one(mongo_collections.CHAT_SUMMARIES, {"_id": self._summary_id()})
         since: dict[str, Any] = {"at": {"$gt": before["until"]}} if before else {}
@@ -202,16 +211,7 @@ class Conversation:
         older = _older([Exchange(one["asked"], one["answered"], one["at"]) for one in rows])
         if not older:
             return False
-        talk = messages(before["text"] if before else "", older)
-        about = answer_prompt.tokens(talk)
-        reply, _ = await generation.generate(
-            retry.Patience(0),
-            "summarize the conversation",
-            about,
-            reserve=lambda: guard.reserve_call(round_number, limit, about, tokens),
-            converse=lambda spent: ask(talk, None if tokens is None else tokens - spent.tokens),
-            settle=functools.partial(guard.settle_call, round_number, about),
-        )
+        reply = await ask(messages(before["text"] if before else "", older))
         text = prompt_escape.restore(reply.text).strip()
         if not text or reply.cut:
             _log.warning("the conversation has no new summary", reason="the model gave none that is whole")
@@ -289,14 +289,3 @@ def _older(exchanges: Sequence[Exchange]) -> list[Exchange]:
         room -= sizes[taken]
         taken += 1
     return list(exchanges[:taken])
-
-
-def asker(router: router_client.Client, model: str, urgency: priority.Priority, num_ctx: int | None) -> Asks:
-    """The `ask` of `Conversation.summarize`."""
-
-    def ask(talk: list[dict[str, str]], left: int | None) -> Awaitable[router_client.Reply]:
-        tokens = _ANSWER_TOKENS + asking.THOUGHTS
-        most = tokens if left is None else min(tokens, left)
-        return router.converse(model, talk, urgency, None, num_ctx, most, think=False)
-
-    return ask

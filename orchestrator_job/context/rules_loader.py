@@ -51,7 +51,7 @@ class Loader:
         kb: kb_client.Client,
         viewer: scope.Scope,
         store: artifacts.Artifacts,
-        insistence: retry.Patience,
+        retries: retry.Retry,
         *,
         context_chars: int,
         said: Callable[[int], Awaitable[str]] | None = None,
@@ -61,7 +61,7 @@ class Loader:
         self._kb = kb
         self._viewer = viewer
         self._store = store
-        self._insistence = insistence
+        self._retries = retries
         self._context_chars = context_chars
         self._said = said
         self._task_uid = task_uid
@@ -76,7 +76,7 @@ class Loader:
             session = self._beside("load the session memory", lambda: kb.memory.session(viewer, limit=SESSION_ENTRIES))
         try:
             rules, said = await asyncio.gather(
-                self._insistence.insist("load the rules", lambda: kb.rules.in_force(viewer)), self._earlier()
+                self._retries.call("load the rules", lambda: kb.rules.in_force(viewer)), self._earlier()
             )
             await asyncio.wait([one for one in (user, session) if one is not None], timeout=GRACE)
         finally:
@@ -104,23 +104,18 @@ class Loader:
         listed: JsonValue = [one.model_dump(mode="json", by_alias=True) for one in found.session]
         return await self._store.put(listed, round_number)
 
-    async def load(self, round_number: int) -> str:
-        """Read and store it; returns the artifact's key."""
-        return await self.keep(await self.read(), round_number)
-
     async def of(self, state: State) -> rules_context.Standing:
-        """The stored artifact; loaded now for a round that an earlier version of this program began."""
-        key = state.get("standing") or await self.load(state["round"])
-        return rules_context.Standing.model_validate(await self._store.get(key))
+        """The stored artifact."""
+        return rules_context.Standing.model_validate(await self._store.get(state["standing"]))
 
     async def _earlier(self) -> str:
         return await self._said(int(self._context_chars * _CONVERSATION_PART)) if self._said is not None else ""
 
     def _beside(self, what: str, read: Callable[[], Awaitable[T]]) -> asyncio.Task[T]:
-        async def insisted() -> T:
-            return await self._insistence.insist(what, read)
+        async def retried() -> T:
+            return await self._retries.call(what, read)
 
-        return asyncio.create_task(insisted(), name=what)
+        return asyncio.create_task(retried(), name=what)
 
 
 def _soft(read: asyncio.Task[T] | None, instead: T) -> T:

@@ -7,21 +7,18 @@ Source: seed 001 `app/context/summarizer.py` ("no truncation of agent outputs").
 
 from __future__ import annotations
 
-import functools
-from importlib import resources
-
 import structlog
 
 from crds.priority import Priority
 from orchestrator_job import errors
-from orchestrator_job.model import model_calls, prompt_escape
+from orchestrator_job.model import model_calls, prompt_escape, prompts
 from router import client as router_client
 from router.client import reading
 from router.client.asking import THOUGHTS
 
 _log = structlog.get_logger("orchestrator_job.context.summarizer")
 
-TAG = "[prompt:job.context/v1]"
+PROMPT = "context.v1"
 SHORT_CHARS = 1500
 """A text that is no longer is its own summary."""
 NUM_CTX = 8192
@@ -74,7 +71,7 @@ class Summarizer:
 def messages(title: str, text: str) -> list[dict[str, str]]:
     """System and user message."""
     user = f"<question>{prompt_escape.defuse(title)}</question>\n<document>\n{prompt_escape.defuse(text)}\n</document>"
-    return [{"role": "system", "content": f"{TAG}\n{_instructions()}"}, {"role": "user", "content": user}]
+    return [{"role": "system", "content": prompts.tagged(PROMPT)}, {"role": "user", "content": user}]
 
 
 def parts(text: str, most: int) -> list[str]:
@@ -87,8 +84,3 @@ def parts(text: str, most: int) -> list[str]:
         found.append(text[:at])
         text = text[at:]
     return [*found, text]
-
-
-@functools.cache
-def _instructions() -> str:
-    return (resources.files("orchestrator_job.model.prompts") / "context.v1.txt").read_text(encoding="utf-8").strip()

@@ -13,7 +13,7 @@ from typing import Any
 from orchestrator_job.effects import effect_digest, ledger_entries
 from orchestrator_job.effects.permits import orders
 from orchestrator_job.model import prompt_budget
-from orchestrator_job.store import delegation_progress, task_memory
+from orchestrator_job.store import delegation_progress
 
 LEFT = "It may have been done already, and a person decided to leave it at that."
 _UNREPORTED = "An earlier round, which did not come to its end, has done the same, or may have."
@@ -86,15 +86,10 @@ def again(order: orders.Order) -> bool:
     return any(order.text.names(one) for one in _AGAIN)
 
 
-def spent(task: task_memory.TaskMemory, answered: ledger_entries.Answered) -> Collection[str] | None:
-    """The ids of messages and answers whose orders are used up; None: no round was answered, so that all orders count.
-
-    A round that follows an answer begins with a message. Where it is not known which ones there were before, that is
-    the only one that is certainly new.
-    """
-    if not answered.round or answered.heard is not None:
-        return answered.heard
-    return [*(one.id for one in task.messages[:-1]), *(one.id for one in task.answers)]
+def spent(answered: ledger_entries.Answered) -> Collection[str] | None:
+    """The ids of messages and answers whose orders are used up; None: no round was answered, so that all orders
+    count."""
+    return answered.heard if answered.round else None
 
 
 def done(entries: Iterable[Mapping[str, Any]], delegation_id: str) -> list[str]:

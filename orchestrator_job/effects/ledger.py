@@ -195,8 +195,7 @@ class Ledger:
         if not found:
             return ledger_entries.Answered()
         last = max(found, key=lambda one: ends[str(one["_id"])])
-        heard = last.get("heard")
-        return ledger_entries.Answered(ends[str(last["_id"])], frozenset(heard) if heard is not None else None)
+        return ledger_entries.Answered(ends[str(last["_id"])], frozenset(last["heard"]))
 
     async def started(self, before_round: int) -> list[Mapping[str, Any]]:
         """The entries of delegations in earlier rounds of which it is not known whether they took place."""

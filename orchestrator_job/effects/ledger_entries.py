@@ -19,10 +19,10 @@ def about(step: str, ordinal: int) -> str:
 @dataclass(frozen=True, slots=True)
 class Answered:
     """A round that has ended with its answer to the user; 0: there is none. `heard` are the ids of the messages and
-    answers that there were by then; None: not known, as an older program has ended it."""
+    answers that there were by then."""
 
     round: int = 0
-    heard: frozenset[str] | None = None
+    heard: frozenset[str] = frozenset()
 
 
 class Effect(Protocol):

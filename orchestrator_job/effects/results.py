@@ -74,7 +74,7 @@ class RememberSession:
         details: Mapping[str, Any] | None = None,
     ) -> None:
         self._database = database
-        self._owner, self._others = mongo_collections.session_owner(owner), mongo_collections.sessions_of(owner)
+        self._owner = mongo_collections.session_owner(owner)
         self._task_uid = task_uid
         self._source = source
         self._summary = summary[:SESSION_SUMMARY_CHARS]
@@ -105,9 +105,9 @@ class RememberSession:
                 "taskId": self._task_uid,
             },
         )
-        await self._database.delete(SESSIONS, {**self._others, "expiresAt": {"$lt": self._now}})
+        await self._database.delete(SESSIONS, {**self._owner, "expiresAt": {"$lt": self._now}})
         entries = await self._database.find(
-            SESSIONS, self._others, sort=[("timestamp", -1), ("_id", -1)], fields=["_id"]
+            SESSIONS, self._owner, sort=[("timestamp", -1), ("_id", -1)], fields=["_id"]
         )
         over = [entry["_id"] for entry in entries[SESSION_LIMIT:]]
         if over:

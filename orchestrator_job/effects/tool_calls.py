@@ -29,7 +29,7 @@ from orchestrator_job.store import retry
 class Request(BaseModel):
     """What a person is asked about: exactly what will be done. `shown` is for the person, `aims` what it is aimed at,
     `why` says why a person is asked. `unknown`: it may have happened already, and would be done again. `intent` is that
-    of the effect; empty where it is unknown, or of an older program. `definition` is that of a tool of others."""
+    of the effect; empty where it is unknown. `definition` is that of a tool of others."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
@@ -83,7 +83,7 @@ async def call(
     known: seen_texts.SeenTexts,
     held: enforce_lines.Provisions,
     book: ledger.Ledger,
-    insistence: retry.Patience,
+    retries: retry.Retry,
     taken_over: str = "",
 ) -> port.Result | Request:
     """What it gave, or the request for a person. `taken_over` is the delegation whose task this one has now.
@@ -100,11 +100,11 @@ async def call(
                 known=known,
                 held=held,
                 book=book,
-                insistence=insistence,
+                retries=retries,
                 taken_over=taken_over,
             )
         assert isinstance(tool, port.Reading), tool.name
-        return await insistence.insist(f"call {tool.name}", lambda: tool.read(given, place), most=most)
+        return await retries.call(f"call {tool.name}", lambda: tool.read(given, place), most=most)
     except port.Misused:
         raise
     except crds.errors.Operational as error:
@@ -136,7 +136,7 @@ async def _act(
     known: seen_texts.SeenTexts,
     held: enforce_lines.Provisions,
     book: ledger.Ledger,
-    insistence: retry.Patience,
+    retries: retry.Retry,
     taken_over: str,
 ) -> port.Result | Request:
     """Carry it out once, or the request for a person; what it asks is waited for `most` seconds. Raises `port.Misused`
@@ -186,7 +186,7 @@ async def _act(
             why = redefined(unknown(tool.name, ledger_entries.CHECK), tool.name)
             return asking(tool, given, place, agent, why, unknown=True)
         try:
-            receipt = await insistence.insist(
+            receipt = await retries.call(
                 f"carry out {tool.name}",
                 lambda: book.settle(place.delegation_id, place.ordinal, effect),
                 most=most,

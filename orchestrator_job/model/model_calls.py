@@ -1,21 +1,28 @@
-"""The one way in which the delegation graph asks a model: reserved on the budget, insisted on, settled.
+"""The one way in which a run asks a model: reserved on the budget, tried again, settled, and corrected.
 
-`delegation_id` says whose call it is and of which round: the id of a delegation, or `r<round>.plan` and
-`r<round>.synthesis` for the two nodes around them.
+`call_id` says whose call it is and of which round: the id of a delegation, or `r<round>.NAME` for a node.
+
+Each call is reserved before it is made, and settled after. One that was refused, or that never reached the router, is
+the same call when it is made again. One that broke in the middle stays counted, with the tokens of its prompt, for a
+model may have read it: the next try is another call.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import structlog
+
 from crds.priority import Priority
-from orchestrator_job.model import budget, generation, prompt_budget
+from orchestrator_job import errors
+from orchestrator_job.model import budget, prompt_budget
 from orchestrator_job.store import delegation_progress, retry
 from router import client as router_client
-from router.client import asking
+from router.client import asking, reading
 from router.client import schema as schemas
+
+_log = structlog.get_logger("orchestrator_job.model.model_calls")
 
 S = TypeVar("S", bound=schemas.Shape)
 T = TypeVar("T")
@@ -28,18 +35,18 @@ class Asking:
         self,
         router: router_client.Client,
         pool: budget.Budget,
-        insistence: retry.Patience,
+        retries: retry.Retry,
         *,
         num_ctx: int | None = None,
     ) -> None:
         self._router = router
         self._pool = pool
-        self._insistence = insistence
+        self._retries = retries
         self._num_ctx = num_ctx
 
     async def ask(
         self,
-        delegation_id: str,
+        call_id: str,
         messages: Sequence[Mapping[str, Any]],
         *,
         tools: Sequence[Mapping[str, Any]] = (),
@@ -56,33 +63,42 @@ class Asking:
         one; `num_predict` bounds the answer, and so does what is left of the budget.
 
         Raises BudgetExhausted before a call is made, one that is made again included, and where the time of delegations
-        ends in it; Fenced, and what the router's client raises when the patience ends.
+        ends in it; Fenced, and what the router's client raises when the retries end.
         """
-        round_number = delegation_progress.round_of(delegation_id)
+        round_number = delegation_progress.round_of(call_id)
         about = prompt_budget.tokens(messages, tools)
+        booked: list[int | None] = []
 
-        def converse(left: int | None) -> Awaitable[router_client.Reply]:
+        async def call() -> router_client.Reply:
+            if not booked:
+                booked.append(await self._pool.reserve(round_number, about, final=final))
+            [left] = booked
             most = num_predict if left is None else min(left, num_predict)
             window = num_ctx or self._num_ctx
-            return self._router.converse(
-                model, messages, priority, schema, window, most, tools, temperature=temperature, think=think
-            )
+            try:
+                return await self._router.converse(
+                    model, messages, priority, schema, window, most, tools, temperature=temperature, think=think
+                )
+            except router_client.Broken:
+                booked.clear()
+                raise
 
         async with self._pool.in_time(final=final):
-            reply, _ = await generation.generate(
-                self._insistence,
-                "ask the model",
-                about,
-                reserve=lambda: self._pool.reserve(round_number, about, final=final),
-                converse=converse,
-                settle=functools.partial(self._pool.settle, round_number, about),
-            )
+            try:
+                reply = await self._retries.call("ask the model", call)
+            except (router_client.Unavailable, router_client.Rejected):
+                if booked:
+                    # It counts as a call, but no model has read its prompt.
+                    await self._pool.settle(round_number, about, 0)
+                raise
+            # The backend does not count a prompt that it has cached: the estimate stays.
+            await self._pool.settle(round_number, about, (reply.prompt_tokens or about) + reply.answer_tokens)
         return reply
 
     async def shaped(
         self,
         name: str,
-        delegation_id: str,
+        call_id: str,
         messages: Sequence[Mapping[str, Any]],
         shape: type[S],
         judge: Callable[[S], T],
@@ -96,11 +112,12 @@ class Asking:
         smaller: Callable[[], asking.Messages] | None = None,
         final: bool = False,
     ) -> T:
-        """What `judge` makes of an answer of that shape. Raises as `ask`, and InvalidOutput after all tries."""
+        """What `judge` makes of an answer of that shape, as `router.client.asking.ask`; `name` is that of the answer.
+        Raises as `ask`, and InvalidOutput after all tries."""
 
         def send(each: asking.Try) -> Awaitable[router_client.Reply]:
             return self.ask(
-                delegation_id,
+                call_id,
                 each.messages,
                 schema=each.format_schema,
                 priority=priority,
@@ -111,9 +128,22 @@ class Asking:
                 temperature=each.temperature,
             )
 
-        return await generation.shaped(
-            name, send, messages, shape, judge, model=model, wire=wire, choices=choices, smaller=smaller
-        )
+        def refused(complaint: str) -> None:
+            _log.warning("answer.unusable", prompt=name, problem=complaint)
+
+        try:
+            asked = await asking.ask(
+                send, messages, [shape], judge, wire=wire, choices=choices, smaller=smaller, refused=refused
+            )
+        except reading.Unusable as error:
+            raise errors.InvalidOutput(
+                f"Model {model!r} gave no usable {name} in {asking.ATTEMPTS} tries: {error.message}",
+                remedy="Run the task again, or choose a model that follows a JSON schema.",
+            ) from error
+        if asked.problems:
+            listed = sorted({f"{problem.field or 'text'}: {problem.what}" for problem in asked.problems})
+            _log.warning("answer.repaired", prompt=name, problems=listed, count=len(asked.problems))
+        return asked.value
 
 
 def dumped(reply: router_client.Reply) -> dict[str, Any]:
@@ -122,7 +152,7 @@ def dumped(reply: router_client.Reply) -> dict[str, Any]:
         "text": reply.text,
         "prompt_tokens": reply.prompt_tokens,
         "answer_tokens": reply.answer_tokens,
-        "calls": [{"name": one.name, "arguments": one.arguments} for one in reply.calls],
+        "calls": [{"name": call.name, "arguments": call.arguments} for call in reply.calls],
         "cut": reply.cut,
         # Only for the model itself, in the turns with tools that follow.
         **({"thinking": reply.thinking} if reply.thinking and reply.calls else {}),

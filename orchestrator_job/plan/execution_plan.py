@@ -72,13 +72,6 @@ def wire(agents: Sequence[registry.Agent]) -> schema.Wire:
     return schema.wire(Answer, choices={"agent": [agent.name for agent in agents]})
 
 
-def parse(
-    text: str, agents: Sequence[registry.Agent], held: enforce_lines.Provisions = _FREE
-) -> tuple[delegation_models.DomainType, tuple[Draft, ...]]:
-    """Domain and delegations in a model's text; see `judged`. Raises Unusable."""
-    return judged(reading.read(text, Answer).value, agents, held)
-
-
 def judged(
     answer: Answer, agents: Sequence[registry.Agent], held: enforce_lines.Provisions = _FREE
 ) -> tuple[delegation_models.DomainType, tuple[Draft, ...]]:

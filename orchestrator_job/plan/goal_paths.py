@@ -6,7 +6,7 @@
     generative               evidence -> design -> goals -> as an epic
 
 `execute_step` is followed by `evaluate`, or by `consent` while its call waits for a person; `evaluate` by the next
-step, the next goal, or the answer. A thread that an earlier program began has no category and gets its answer as ever.
+step, the next goal, or the answer.
 """
 
 from __future__ import annotations

@@ -6,10 +6,8 @@ of a goal are delegations as those of `plan.execution_plan`. Nothing of it opens
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from datetime import date
-from importlib import resources
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
@@ -18,7 +16,7 @@ from pydantic.alias_generators import to_camel
 from contracts.rules import enforce_lines
 from orchestrator_job.agents import registry
 from orchestrator_job.answer import answer_prompt, evidence_pack
-from orchestrator_job.model import excerpt, prompt_escape, rules_context
+from orchestrator_job.model import excerpt, prompt_budget, prompt_escape, prompts, rules_context
 from orchestrator_job.plan import execution_plan, goal_paths, planner_prompt
 from router.client import reading
 from router.client import schema as schemas
@@ -27,8 +25,6 @@ MOST_GOALS = 7
 MOST_STEPS = 5
 DESIGN, GOALS, STEPS = "design", "goals", "plan_steps"
 """Names of the prompts; the tag of one is `[prompt:job.NAME/v1]`."""
-_TOKEN_BYTES = 4
-_LEAST = 400
 _FREE = enforce_lines.Provisions()
 
 
@@ -145,7 +141,7 @@ def messages(
 
     Raises `reading.Unusable` when rules and blocks leave no room.
     """
-    system = f"[prompt:job.{name}/v1]\n{_instructions(name)}{answer_prompt.about(held)}{answer_prompt.rules(held)}"
+    system = f"{prompts.tagged(f'{name}.v1')}{answer_prompt.about(held)}{answer_prompt.rules(held)}"
     listing = "\n".join(f"{one.name}: {one.capability.description}" for one in agents)
     parts = [
         f"Today: {today.isoformat()}",
@@ -155,14 +151,11 @@ def messages(
     parts += [
         f'<document source="{key}">\n{prompt_escape.defuse(text)}\n</document>' for key, text in blocks.items() if text
     ]
-    used = sum(len(part.encode(errors="replace")) + 1 for part in (system, *parts)) + planner_prompt.QUESTION_FRAME + 1
-    room = (num_ctx - planner_prompt.ANSWER_TOKENS) * _TOKEN_BYTES - used
-    question = excerpt.within(asked, excerpt.beside(room), prompt_escape.defuse)
-    room -= excerpt.size(question)
-    if room < _LEAST:
+    fitted = prompt_budget.fit(asked, (system, *parts), num_ctx - planner_prompt.ANSWER_TOKENS)
+    if fitted.left < prompt_budget.LEAST:
         raise reading.Unusable("The rules and what was done leave no room in the planner's window.")
-    evidence = answer_prompt.evidence(planner_prompt.chosen(planner_prompt.unrepeated(items, asked, question), room))
-    user = "\n".join(part for part in (*parts, evidence, f"<question>{question}</question>") if part)
+    shown = answer_prompt.chosen(answer_prompt.unrepeated(items, asked, fitted.question), fitted.left)
+    user = "\n".join(part for part in (*parts, answer_prompt.evidence(shown), fitted.block) if part)
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 
@@ -170,8 +163,3 @@ def _permitted(text: str, held: enforce_lines.Provisions) -> str:
     if (objection := held.objection(text, cites=True, final=False)) is not None:
         raise reading.Unusable(objection)
     return text
-
-
-@functools.cache
-def _instructions(name: str) -> str:
-    return (resources.files("orchestrator_job.model.prompts") / f"{name}.v1.txt").read_text(encoding="utf-8").strip()

@@ -6,11 +6,9 @@ the answer begins the next one. A step is what the user wrote, word for word; a 
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, JsonValue
@@ -19,13 +17,13 @@ from kb import api
 from orchestrator_job.agents import registry
 from orchestrator_job.answer import model_answer
 from orchestrator_job.effects import trigger_words
-from orchestrator_job.model import prompt_escape, repetition
+from orchestrator_job.model import prompt_escape, prompts, repetition
 from orchestrator_job.plan import category, execution_plan, procedures
 from orchestrator_job.store import artifacts, task_memory
 from orchestrator_job.store.graph_state import State
 from router.client import reading, schema
 
-TAG = "[prompt:job.procedure_steps/v1]"
+PROMPT = "procedure_steps.v1"
 DECLINED = "declined"
 """In the details of a session entry: the user wants no procedure for its pattern."""
 PATTERN = "pattern"
@@ -165,7 +163,7 @@ def messages(steps: Sequence[Line], agents: Sequence[registry.Agent]) -> list[di
     listed = "\n".join(f"{one.name}: {one.capability.description}" for one in agents)
     said = prompt_escape.defuse("\n".join(f"{number}. {one.action}" for number, one in enumerate(steps, 1)))
     return [
-        {"role": "system", "content": f"{TAG}\n{_instructions()}"},
+        {"role": "system", "content": prompts.tagged(PROMPT)},
         {"role": "user", "content": f"Agents:\n{listed}\n<answer>\n{said}\n</answer>"},
     ]
 
@@ -203,12 +201,3 @@ class AskProcedure:
             "answer": await self._store.put(stored, state["round"]),
             "trail": repetition.note(state.get("trail", []), "ask", [asked]),
         }
-
-
-@functools.cache
-def _instructions() -> str:
-    return (
-        (resources.files("orchestrator_job.model.prompts") / "procedure_steps.v1.txt")
-        .read_text(encoding="utf-8")
-        .strip()
-    )

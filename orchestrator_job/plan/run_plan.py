@@ -74,11 +74,6 @@ def wire(tools: Collection[str]) -> schema.Wire:
     return schema.wire(Draft, choices={"tools": list(tools)})
 
 
-def parse(text: str, held: enforce_lines.Provisions = _FREE) -> tuple[tuple[Step, ...], tuple[str, ...]]:
-    """The steps in a model's text; see `judged`. Raises Unusable."""
-    return judged(reading.read(text, Draft).value, held)
-
-
 def judged(draft: Draft, held: enforce_lines.Provisions = _FREE) -> tuple[tuple[Step, ...], tuple[str, ...]]:
     """The steps with tools that exist and are allowed, and what was dropped. Raises Unusable."""
     said = " ".join(f"{step.description} {step.success_criteria}" for step in draft.steps)

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
-from importlib import resources
 
 import structlog
 
@@ -23,31 +22,34 @@ from kb import client as kb_client
 from orchestrator_job import errors, outcome
 from orchestrator_job.answer import answer_prompt, evidence_pack, question, question_store
 from orchestrator_job.context import rules_loader
-from orchestrator_job.model import excerpt, generation, prompt_escape, rules_context, step_tools
+from orchestrator_job.model import (
+    excerpt,
+    model_calls,
+    prompt_budget,
+    prompt_escape,
+    prompts,
+    rules_context,
+    step_tools,
+)
 from orchestrator_job.plan import run_plan
-from orchestrator_job.store import artifacts, fence, retry, task_memory
+from orchestrator_job.store import artifacts, retry, task_memory
 from orchestrator_job.store.graph_state import State
 from router import client as router_client
-from router.client import asking, reading
+from router.client import reading
 
 _log = structlog.get_logger("orchestrator_job.plan.run_plan_nodes")
 
 NAME = "plan.v1"
-TAG = "[prompt:job.plan/v1]"
 UNAVAILABLE_SECONDS = 10.0
 """How long a plan waits for a model that is busy or away: the run has an answer without it, and waits longer there."""
 NUM_CTX = 4096
 """Window of the light model where none is set, in tokens: the least that it is meant to have."""
 _ANSWER_TOKENS = 1536
 """Part of the window for the answer."""
-_TOKEN_CHARS = 3
-_LEAST_CHARS = 400
-"""Fewer characters of evidence are no context for a plan."""
 _FRAME = 300
-"""Characters of an item's block without its content."""
+"""Bytes of an item's block without its content."""
 _LEAST_ITEM = 100
-_QUESTION_FRAME = 21
-_PROJECT_CHARS = 1200
+_PROJECT_BYTES = 1200
 _NEAREST = 3
 _NODES = 20
 _FOUND_PER_STEP = 3
@@ -73,34 +75,26 @@ class MakePlan:
         self,
         task: task_memory.TaskMemory,
         kb: kb_client.Client,
-        router: router_client.Client,
         store: artifacts.Artifacts,
-        guard: fence.Fence,
-        insistence: retry.Patience,
+        asks: model_calls.Asking,
         loader: rules_loader.Loader,
         *,
         model: str,
         urgency: priority.Priority,
         num_ctx: int | None,
         seconds: float,
-        max_llm_calls: int,
-        max_tokens: int | None,
         now: Callable[[], datetime],
     ) -> None:
-        """`seconds` bound the whole planning; `max_llm_calls` and `max_tokens` are of the round with its plan."""
+        """`seconds` bound the whole planning; `asks` has the calls and tokens of the round that a plan may take."""
         self._task = task
         self._kb = kb
-        self._router = router
         self._store = store
-        self._guard = guard
-        self._insistence = insistence
+        self._asks = asks
         self._loader = loader
         self._model = model
         self._urgency = urgency
         self._num_ctx = num_ctx
         self._seconds = seconds
-        self._max_llm_calls = max_llm_calls
-        self._max_tokens = max_tokens
         self._now = now
 
     async def __call__(self, state: State) -> State:
@@ -152,44 +146,21 @@ class MakePlan:
         asked = await question_store.load(state, self._store)
         window, rules = self._num_ctx or NUM_CTX, context.rules.provisions
         today = self._now().date()
-        return await generation.shaped(
+        return await self._asks.shaped(
             "plan",
-            functools.partial(self._ask, state["round"]),
+            f"r{state['round']}.plan",
             messages(asked, context, today, tools, earlier, window),
             run_plan.Draft,
             lambda draft: run_plan.judged(prompt_escape.restored(draft), rules),
-            model=self._model,
             wire=run_plan.wire(tools),
+            priority=self._urgency,
+            model=self._model,
+            num_ctx=self._num_ctx,
+            num_predict=_ANSWER_TOKENS,
             # The third try plans from what is nearest to the task alone.
             smaller=lambda: messages(asked, context.nearest(), today, tools, earlier, window),
+            final=True,
         )
-
-    async def _ask(self, round_number: int, each: asking.Try) -> router_client.Reply:
-        about = answer_prompt.tokens(each.messages)
-        most = self._max_tokens
-
-        def converse(spent: fence.Booking) -> Awaitable[router_client.Reply]:
-            tokens = _ANSWER_TOKENS + asking.THOUGHTS
-            left = tokens if most is None else min(tokens, most - spent.tokens)
-            return self._router.converse(
-                self._model,
-                each.messages,
-                self._urgency,
-                each.format_schema,
-                self._num_ctx,
-                left,
-                temperature=each.temperature,
-            )
-
-        reply, _ = await generation.generate(
-            self._insistence,
-            "ask the planner",
-            about,
-            reserve=lambda: self._guard.reserve_call(round_number, self._max_llm_calls, about, most),
-            converse=converse,
-            settle=functools.partial(self._guard.settle_call, round_number, about),
-        )
-        return reply
 
 
 class FollowPlan:
@@ -200,7 +171,7 @@ class FollowPlan:
         task: task_memory.TaskMemory,
         kb: kb_client.Client,
         store: artifacts.Artifacts,
-        insistence: retry.Patience,
+        retries: retry.Retry,
         loader: rules_loader.Loader,
         *,
         urgency: priority.Priority,
@@ -210,7 +181,7 @@ class FollowPlan:
         self._task = task
         self._kb = kb
         self._store = store
-        self._insistence = insistence
+        self._retries = retries
         self._loader = loader
         self._urgency = urgency
         self._context_chars = context_chars
@@ -241,7 +212,7 @@ class FollowPlan:
         request = api.RetrieveRequest(scope=self._task.scope, query=query, max_results=_FOUND_PER_STEP)
         ask = functools.partial(self._kb.retrieve, request, urgency=self._urgency)
         try:
-            return list((await self._insistence.insist("retrieve evidence for a step", ask)).items)
+            return list((await self._retries.call("retrieve evidence for a step", ask)).items)
         except kb_client.Rejected as error:
             outcome.recheck(error)
             # The words are a model's: what is wrong with them must not end the run.
@@ -267,21 +238,23 @@ def messages(
 
     Rules are never cut. Raises Unusable when they leave no room for evidence.
     """
-    system = f"{TAG}\n{_instructions()}{answer_prompt.rules(context.rules)}"
+    system = f"{prompts.tagged(NAME)}{answer_prompt.rules(context.rules)}"
     before = f"Today: {today.isoformat()}\nTools: {', '.join(tools)}"
-    followed = f"{block}\n" if (block := run_plan.block(earlier)) else ""
-    room = (num_ctx - _ANSWER_TOKENS) * _TOKEN_CHARS - len(system) - len(before) - len(followed) - _QUESTION_FRAME
-    said = excerpt.within(asked, excerpt.beside(room), prompt_escape.defuse)
-    after = f"{followed}<question>{said}</question>"
-    room -= len(said)
-    if room < _LEAST_CHARS:
+    followed = run_plan.block(earlier)
+    fitted = prompt_budget.fit(
+        asked,
+        (system, before, followed),
+        num_ctx - _ANSWER_TOKENS,
+        token_bytes=prompt_budget.CAREFUL_TOKEN_BYTES,
+    )
+    if fitted.left < prompt_budget.LEAST:
         raise reading.Unusable("The rules leave no room for evidence in the planner's window.")
     project = ""
     if context.project_info:
-        shown = prompt_escape.defuse(context.project_info[: min(_PROJECT_CHARS, room // 4)])
-        project = f"<project>\n{shown}\n</project>\n"
-    evidence = _cut(context.rag_context, room - len(project))
-    user = f"{before}\n{project}{evidence}\n{after}"
+        most = min(_PROJECT_BYTES, fitted.left // 4)
+        project = f"<project>\n{excerpt.first(prompt_escape.defuse(context.project_info), most)}\n</project>\n"
+    evidence = _cut(context.rag_context, fitted.left - excerpt.size(project))
+    user = "\n".join(part for part in (before, project + evidence, followed, fitted.block) if part)
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 
@@ -293,19 +266,14 @@ def project_info(found: api.TraverseReply) -> str:
 
 
 def _cut(items: tuple[evidence_pack.Item, ...], room: int) -> str:
-    """The items, each with an equal share of what is left, so that a long document does not take all of it."""
+    """The items in `room` bytes, each with an equal share of what is left: a long document does not take all of it."""
     shown: list[str] = []
     for position, item in enumerate(items):
         share = room // min(len(items) - position, 4)
         most = max(share - _FRAME, _LEAST_ITEM)
-        block = answer_prompt.evidence([item.model_copy(update={"content": item.content[:most]})])
-        if len(block) > room:
+        block = answer_prompt.evidence([item.model_copy(update={"content": excerpt.first(item.content, most)})])
+        if excerpt.size(block) > room:
             break
         shown.append(block)
-        room -= len(block) + 1
+        room -= excerpt.size(block) + 1
     return "\n".join(shown)
-
-
-@functools.cache
-def _instructions() -> str:
-    return (resources.files("orchestrator_job.model.prompts") / f"{NAME}.txt").read_text(encoding="utf-8").strip()

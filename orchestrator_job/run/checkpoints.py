@@ -36,7 +36,6 @@ CHECKPOINTS = "orchestrator_checkpoints"
 WRITES = "orchestrator_checkpoint_writes"
 LIMIT = 256 * 1024
 """Bytes of one serialised value: a super-step of a 1 MB state costs twenty times one of a small state."""
-_INDEX_NOT_FOUND = 27
 
 
 class Serializer(JsonPlusSerializer):
@@ -67,8 +66,6 @@ class Saver(MongoDBSaver):
             writes_collection_name=WRITES,
             serde=Serializer(),
         )
-        _keep(self.checkpoint_collection)
-        _keep(self.writes_collection)
         self._database = database
         self._guard = guard
 
@@ -80,7 +77,6 @@ class Saver(MongoDBSaver):
                 {
                     "thread_id": settings["thread_id"],
                     "checkpoint_ns": settings.get("checkpoint_ns", ""),
-                    "type": {"$exists": True},  # earlier versions wrote an epoch before its checkpoint
                 },
                 projection=["checkpoint_id"],
                 sort=[("epoch", -1), ("checkpoint_id", -1)],
@@ -160,17 +156,6 @@ class Saver(MongoDBSaver):
         await self._guard.check()
         await self._database.delete(WRITES, older)
         return await self._database.delete(CHECKPOINTS, older)
-
-
-def _keep(collection: Any) -> None:
-    """Drop the index by which MongoDB deletes old documents: earlier versions made it."""
-    for name, about in collection.index_information().items():
-        if "expireAfterSeconds" in about:
-            try:
-                collection.drop_index(name)
-            except mongo.OperationFailure as error:
-                if error.code != _INDEX_NOT_FOUND:  # a run that starts beside this one drops it as well
-                    raise
 
 
 async def open_saver(database: mongo.Database, guard: fence.Fence) -> Saver:

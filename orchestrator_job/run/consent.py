@@ -10,9 +10,9 @@ from __future__ import annotations
 from crds import approvals, exit_reasons, pendingtask
 from orchestrator_job import errors, termination
 from orchestrator_job.answer import model_answer
-from orchestrator_job.effects import ledger, ledger_entries, results, tool_calls
-from orchestrator_job.run import finalize
-from orchestrator_job.store import artifacts, delegation_progress, fence, mongo
+from orchestrator_job.effects import ledger_entries, results, tool_calls
+from orchestrator_job.run import run_context
+from orchestrator_job.store import delegation_progress
 from orchestrator_job.store.delegation_models import DelegationStatus
 from orchestrator_job.store.graph_state import State
 
@@ -24,19 +24,12 @@ _NONE = model_answer.Answer(answer="", citations=[], confidence=0, needs_input=F
 class Consent:
     """Ends the run with the request of the first delegation that waits, or lets it go on as the person decided."""
 
-    def __init__(
-        self,
-        account_of: finalize.Account,
-        store: artifacts.Artifacts,
-        database: mongo.Database,
-        guard: fence.Fence,
-        book: ledger.Ledger,
-    ) -> None:
-        self._account = account_of
-        self._store = store
-        self._database = database
-        self._guard = guard
-        self._book = book
+    def __init__(self, run: run_context.RunContext) -> None:
+        self._account = run.account_of
+        self._store = run.store
+        self._database = run.database
+        self._guard = run.guard
+        self._book = run.book
 
     async def __call__(self, state: State) -> State:
         """Writes delegation_states of the delegation that was decided about, or that need not wait because another one

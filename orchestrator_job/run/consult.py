@@ -23,14 +23,14 @@ import structlog
 
 import crds.errors
 from contracts.rules import enforce_lines
-from crds import pendingtask, priority
+from crds import pendingtask
 from kb import api
 from kb import client as kb_client
 from orchestrator_job import errors, outcome
 from orchestrator_job.answer import evidence_pack, model_answer, question_store
-from orchestrator_job.context import rules_loader
 from orchestrator_job.model import excerpt, repetition, telemetry
-from orchestrator_job.store import artifacts, fence, retry, task_memory
+from orchestrator_job.run import run_context
+from orchestrator_job.store import task_memory
 from orchestrator_job.store.graph_state import State
 from text import quotations
 
@@ -75,32 +75,19 @@ class Read:
 
 
 class Consult:
-    """`max_calls` and `max_tokens` are those of a round, `context_chars` bounds the texts of the evidence."""
+    """Asks the decision agent of the knowledge base within the calls and tokens of the round."""
 
-    def __init__(
-        self,
-        task: task_memory.TaskMemory,
-        kb: kb_client.Client,
-        store: artifacts.Artifacts,
-        guard: fence.Fence,
-        insistence: retry.Patience,
-        loader: rules_loader.Loader,
-        *,
-        urgency: priority.Priority,
-        max_calls: int,
-        max_tokens: int | None,
-        context_chars: int,
-    ) -> None:
-        self._task = task
-        self._kb = kb
-        self._store = store
-        self._guard = guard
-        self._insistence = insistence
-        self._loader = loader
-        self._urgency = urgency
-        self._max_calls = max_calls
-        self._max_tokens = max_tokens
-        self._context_chars = context_chars
+    def __init__(self, run: run_context.RunContext) -> None:
+        self._task = run.task
+        self._kb = run.kb
+        self._store = run.store
+        self._guard = run.guard
+        self._retries = run.retries
+        self._loader = run.loader
+        self._urgency = run.beside
+        self._max_calls = run.limits.llm_calls
+        self._max_tokens = run.limits.tokens
+        self._context_chars = run.settings.evidence_chars
         self._seen: dict[str, tuple[int, int]] = {}
         self._reading = Read()
 
@@ -111,7 +98,7 @@ class Consult:
         number = state["round"]
         asked = await question_store.load(state, self._store)
         ask = functools.partial(self._asked, number, _query(asked, held.conversation))
-        read = await self._insistence.insist("ask the decision agent", ask)
+        read = await self._retries.call("ask the decision agent", ask)
         evidence = items(read, self._context_chars)
         try:
             given = _answer(read, evidence, held.provisions)

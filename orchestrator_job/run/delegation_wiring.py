@@ -22,20 +22,10 @@ class Parts:
     run: run_context.RunContext
     left: Callable[[], float]
 
-    def limits(self) -> budget.Limits:
-        """Of the settings and the task's budget the smaller ones."""
-        settings, own = self.run.settings, self.run.task.budget
-        return budget.Limits(
-            llm_calls=self.run.max_llm_calls,
-            tokens=self.run.max_tokens,
-            delegations=run_context.smaller(settings.max_delegations, own, "max_delegations"),
-            depth=run_context.smaller(settings.max_depth, own, "max_depth"),
-        )
-
     def asks(self) -> model_calls.Asking:
         """The way in which this graph asks models."""
-        pool = budget.Budget(self.run.guard, self.limits(), self.left)
-        return model_calls.Asking(self.run.router, pool, self.run.insistence, num_ctx=self.run.settings.num_ctx)
+        pool = budget.Budget(self.run.guard, self.run.limits, self.left)
+        return model_calls.Asking(self.run.router, pool, self.run.retries, num_ctx=self.run.settings.num_ctx)
 
     def means(self) -> executor.Means:
         """What the loops of agents work with, without tools."""
@@ -43,7 +33,7 @@ class Parts:
             agents=registry.Registry.load(),
             tools={},
             asks=self.asks(),
-            pool=budget.Budget(self.run.guard, self.limits(), self.left),
+            pool=budget.Budget(self.run.guard, self.run.limits, self.left),
             records=journal.Journal(self.run.database, self.run.guard, self.run.store, self.run.now),
             book=self.run.book,
             counts=metrics.Metrics(
@@ -53,7 +43,7 @@ class Parts:
                 self.run.settings.release,
                 self.run.now,
             ),
-            insistence=self.run.insistence,
+            retries=self.run.retries,
             recorder=self.run.recorder,
             viewer=self.run.task.scope,
             model=self.run.settings.model,
@@ -100,7 +90,7 @@ class Parts:
                 kb=self.run.kb,
                 store=self.run.store,
                 loader=self.run.loader,
-                insistence=self.run.insistence,
+                retries=self.run.retries,
                 asks=self.asks(),
                 model=self.run.settings.model,
                 urgency=self.run.settings.priority,
@@ -121,8 +111,8 @@ class Parts:
     def unsettled(self, opener: execution.Opener) -> inflight_effects.Unsettled:
         """What settles the effects of earlier rounds."""
         records = journal.Journal(self.run.database, self.run.guard, self.run.store, self.run.now)
-        return inflight_effects.Unsettled(self.run.book, records, self.run.insistence, self.run.task.scope, opener)
+        return inflight_effects.Unsettled(self.run.book, records, self.run.retries, self.run.task.scope, opener)
 
     def consent(self) -> consent.Consent:
         """The node `consent`."""
-        return consent.Consent(self.run.account_of, self.run.store, self.run.database, self.run.guard, self.run.book)
+        return consent.Consent(self.run)

@@ -72,7 +72,6 @@ class Program:
 
     `fans` says what follows a node in place of the next. A node to which it leads in no run stays known, so that a
     thread which stopped there is resumed there. `at_once` bounds the branches that run side by side.
-    `taken` are steps that the task had taken before its state counted them.
     """
 
     def __init__(
@@ -83,12 +82,11 @@ class Program:
         bound: Bound,
         fans: Mapping[str, Fan],
         at_once: int,
-        taken: int = 0,
     ) -> None:
         builder = StateGraph(State)
         previous = START
         for name, node in nodes:
-            builder.add_node(name, _step(node, bound, taken))
+            builder.add_node(name, _step(node, bound))
             if previous in fans:
                 fan = fans[previous]
                 builder.add_conditional_edges(previous, _branches(fan), [fan.to, *fan.others])
@@ -139,14 +137,14 @@ def _branches(fan: Fan) -> Callable[[State], list[Send] | str]:
     return choose
 
 
-def _step(node: Node, bound: Bound, before: int) -> Node:
+def _step(node: Node, bound: Bound) -> Node:
     """A plain coroutine function of the node, which counts: LangGraph asks a callable object for its name and source.
 
     The count is part of the checkpoint. So a step that is repeated counts once, and so do branches side by side.
     """
 
     async def step(state: State) -> State:
-        taken = max(state.get("steps", 0), before)
+        taken = state.get("steps", 0)
         bound.check(taken)
         made: State = {**await node(state), "steps": taken + 1}
         return made

@@ -13,10 +13,10 @@ from typing import cast
 from crds import pendingtask
 from orchestrator_job import errors, outcome, termination
 from orchestrator_job.answer import evidence_pack, model_answer
-from orchestrator_job.effects import ledger, results
+from orchestrator_job.effects import results
 from orchestrator_job.plan import goal_paths
-from orchestrator_job.run import finalize
-from orchestrator_job.store import artifacts, delegation_progress, fence, mongo
+from orchestrator_job.run import run_context
+from orchestrator_job.store import delegation_progress
 from orchestrator_job.store.graph_state import State
 
 SECONDS = 5.0
@@ -32,23 +32,16 @@ _MADE = ("answer", "plan", "work", "execution_plan", "completed_delegations")
 class HandBack:
     """Of one task. Its document goes into `task_results`, as any result does."""
 
-    def __init__(
-        self,
-        account_of: finalize.Account,
-        store: artifacts.Artifacts,
-        database: mongo.Database,
-        guard: fence.Fence,
-        book: ledger.Ledger,
-    ) -> None:
-        self._account = account_of
-        self._store = store
-        self._database = database
-        self._guard = guard
-        self._book = book
+    def __init__(self, run: run_context.RunContext) -> None:
+        self._account = run.account_of
+        self._store = run.store
+        self._database = run.database
+        self._guard = run.guard
+        self._book = run.book
 
     async def save(self, state: State, error: errors.Failure, found: Sequence[evidence_pack.Item] = ()) -> bool:
         """Write what there is of the state's round; False where there is nothing yet. `found`: the evidence of a node
-        that has not ended. Raises Fenced, and StoreUnavailable once the patience ends."""
+        that has not ended. Raises Fenced, and StoreUnavailable once the retries end."""
         if not state.get("question"):
             return False
         number = state["round"]

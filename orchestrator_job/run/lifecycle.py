@@ -21,7 +21,7 @@ from orchestrator_job import errors, outcome
 from orchestrator_job.agents import metrics
 from orchestrator_job.context import conversation, entries
 from orchestrator_job.effects import journal
-from orchestrator_job.model import telemetry
+from orchestrator_job.model import budget, model_calls, telemetry
 from orchestrator_job.plan import run_plan
 from orchestrator_job.run import drain, handback, logs, node_records, reservation, rounds, run_context, wiring
 from orchestrator_job.settings import Settings
@@ -50,7 +50,7 @@ class Run:
         settings: Settings,
         database: mongo.Database,
         http: httpx.AsyncClient,
-        insistence: retry.Patience,
+        retries: retry.Retry,
         fields: logs.Fields,
         *,
         holder: str,
@@ -59,7 +59,7 @@ class Run:
     ) -> None:
         self._settings = settings
         self._database = database
-        self._insistence = insistence
+        self._retries = retries
         self._http = http
         self._fields = fields
         self._now = now
@@ -164,7 +164,7 @@ class Run:
     def _handing_back(
         self, program: graph.Program, wired: wiring.Wiring, digest: str
     ) -> Callable[[errors.Failure], Awaitable[outcome.Outcome]]:
-        saving = handback.HandBack(wired.run.account_of, self._store, self._database, self._guard, wired.run.book)
+        saving = handback.HandBack(wired.run)
 
         async def found(error: errors.Failure) -> outcome.Outcome:
             values = await program.found()
@@ -238,7 +238,7 @@ class Run:
             task=task,
             database=self._database,
             http=self._http,
-            insistence=self._insistence,
+            retries=self._retries,
             guard=self._guard,
             store=self._store,
             kb=self._kb,
@@ -270,11 +270,10 @@ class Run:
         model, window = settings.model, settings.num_ctx
         if settings.planner_model:
             model, window = settings.planner_model, settings.planner_num_ctx
-        most = run_context.smaller(settings.max_llm_calls, task.budget, "max_llm_calls")
-        tokens = task.budget.max_tokens if task.budget is not None else None
-        ask = conversation.asker(self._router, model, run_context.beside(settings), window)
+        pool = budget.Budget(self._guard, run_context.limits(settings, task))
+        asks = model_calls.Asking(self._router, pool, retry.Retry(0))
         talk = conversation.Conversation(self._database, task, self._now)
-        await talk.summarize(self._guard, round_number, most, ask, tokens)
+        await talk.summarize(asks, round_number, model=model, urgency=run_context.beside(settings), num_ctx=window)
 
 
 def _import_graph() -> tuple[Any, Any]:

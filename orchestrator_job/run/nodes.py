@@ -9,23 +9,18 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Mapping
 
 import structlog
 
-from crds import priority
 from kb import api
-from kb import client as kb_client
 from orchestrator_job import errors
 from orchestrator_job.answer import answer_prompt, citations, evidence_pack, model_answer, question, question_store
-from orchestrator_job.context import rules_loader
-from orchestrator_job.model import excerpt, generation, prompt_escape, repetition, step_tools
+from orchestrator_job.model import excerpt, model_calls, prompt_escape, repetition, step_tools
 from orchestrator_job.plan import run_plan
-from orchestrator_job.store import artifacts, fence, retry, task_memory
+from orchestrator_job.run import run_context
 from orchestrator_job.store.graph_state import State
 from router import client as router_client
-from router.client import asking
 
 _log = structlog.get_logger("orchestrator_job.run.nodes")
 
@@ -46,20 +41,13 @@ class Intake:
     side; forms question and query."""
 
     def __init__(
-        self,
-        task: task_memory.TaskMemory,
-        kb: kb_client.Client,
-        store: artifacts.Artifacts,
-        insistence: retry.Patience,
-        loader: rules_loader.Loader,
-        recognize: Callable[[str], Mapping[str, str]] = lambda text: {},
+        self, run: run_context.RunContext, recognize: Callable[[str], Mapping[str, str]] = lambda text: {}
     ) -> None:
         """`recognize` gives category and action of a task's text, for the graph that goes by them."""
-        self._task = task
-        self._kb = kb
-        self._store = store
-        self._insistence = insistence
-        self._loader = loader
+        self._run = run
+        self._task = run.task
+        self._store = run.store
+        self._loader = run.loader
         self._recognize = recognize
 
     async def __call__(self, state: State) -> State:
@@ -93,7 +81,7 @@ class Intake:
         ref = self._task.content_ref
         if ref is None:
             return self._task.content or ""
-        raw = await self._insistence.insist("fetch content", lambda: self._kb.fetch(self._task.scope, ref.key))
+        raw = await self._run.retries.call("fetch content", lambda: self._run.kb.fetch(self._task.scope, ref.key))
         if hashlib.sha256(raw).hexdigest() != ref.sha256:
             raise errors.InvalidInput(
                 f"The stored content {ref.key!r} is not what the task refers to: its SHA-256 differs.",
@@ -114,31 +102,18 @@ class Evidence:
     """Queries the knowledge base and builds the evidence pack."""
 
     def __init__(
-        self,
-        task: task_memory.TaskMemory,
-        kb: kb_client.Client,
-        store: artifacts.Artifacts,
-        insistence: retry.Patience,
-        loader: rules_loader.Loader,
-        *,
-        urgency: priority.Priority,
-        max_results: int,
-        context_chars: int,
-        room: question.Room,
+        self, run: run_context.RunContext, *, max_results: int, context_chars: int, room: question.Room
     ) -> None:
-        self._task = task
-        self._kb = kb
-        self._store = store
-        self._insistence = insistence
-        self._loader = loader
-        self._urgency = urgency
+        self._run = run
+        self._task = run.task
+        self._store = run.store
         self._max_results = max_results
         self._context_chars = context_chars
         self._room = room
 
     async def __call__(self, state: State) -> State:
         """Writes pack and left_out."""
-        held = await self._loader.of(state)
+        held = await self._run.loader.of(state)
         found = await self._found(state["query"]) if held.provisions.permits_tool(step_tools.Tool.SEARCH) else []
         document = str(await self._store.get(state["document"]))
         asked = await question_store.load(state, self._store)
@@ -164,42 +139,20 @@ class Evidence:
             asked.insert(0, asked[0].model_copy(update={"sources": sources, "max_results": most}))
         items: list[api.EvidenceItem] = []
         for request in asked:
-            ask = functools.partial(self._kb.retrieve, request, urgency=self._urgency)
-            items += (await self._insistence.insist("retrieve evidence", ask)).items
+            ask = functools.partial(self._run.kb.retrieve, request, urgency=self._run.beside)
+            items += (await self._run.retries.call("retrieve evidence", ask)).items
         return items
 
 
 class Respond:
     """Asks the model for a structured answer and checks it against schema and evidence."""
 
-    def __init__(
-        self,
-        router: router_client.Client,
-        store: artifacts.Artifacts,
-        guard: fence.Fence,
-        insistence: retry.Patience,
-        loader: rules_loader.Loader,
-        *,
-        model: str,
-        urgency: priority.Priority,
-        num_ctx: int | None,
-        max_llm_calls: int,
-        max_tokens: int | None,
-        room: question.Room,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._router = router
-        self._store = store
-        self._guard = guard
-        self._insistence = insistence
-        self._loader = loader
-        self._model = model
-        self._urgency = urgency
-        self._num_ctx = num_ctx
-        self._max_llm_calls = max_llm_calls
-        self._max_tokens = max_tokens
+    def __init__(self, run: run_context.RunContext, asks: model_calls.Asking, room: question.Room) -> None:
+        """`asks` has the calls and tokens of the round."""
+        self._run = run
+        self._store = run.store
+        self._asks = asks
         self._room = room
-        self._now = now
 
     async def __call__(self, state: State) -> State:
         """Writes answer and trail; raises InvalidOutput, BudgetExhausted or Stuck."""
@@ -212,10 +165,10 @@ class Respond:
         return {"answer": await self._store.put(given.model_dump(by_alias=True), state["round"]), "trail": trail}
 
     async def _answer(self, state: State, items: tuple[evidence_pack.Item, ...]) -> model_answer.Answer:
-        held = await self._loader.of(state)
+        held = await self._run.loader.of(state)
         followed = run_plan.of_round(state.get("plan"), state["round"])
         asked = (await question_store.load(state, self._store)).within(self._room.most)
-        provided, today = held.provisions, self._now().date()
+        settings, provided, today = self._run.settings, held.provisions, self._run.now().date()
         ids = [item.id for item in items]
         sources = citations.Sources(items, own=[asked], beside=held.texts)
         attempts = citations.Tries(sources, provided)
@@ -227,23 +180,27 @@ class Respond:
 
         def smaller() -> list[dict[str, str]]:
             # The evidence is best first, and each item keeps its number. A token is a byte at least: this fits.
-            window = self._num_ctx or _WINDOW
+            window = settings.num_ctx or _WINDOW
             about = sum(excerpt.size(part["content"]) for part in answer_prompt.messages(asked, (), today, held))
             nearest = evidence_pack.shortened(items[:_NEAREST], window - min(model_answer.TOKENS, window // 4) - about)
             shown[:] = [item.id for item in nearest]
             return answer_prompt.messages(asked, nearest, today, held)
 
         try:
-            given = await generation.shaped(
+            given = await self._asks.shaped(
                 "answer",
-                functools.partial(self._ask, state["round"]),
+                f"r{state['round']}.respond",
                 answer_prompt.messages(asked, items, today, held, run_plan.block(followed)),
                 model_answer.Draft,
                 judge,
-                model=self._model,
                 wire=model_answer.wire(ids, provided),
                 choices={"citations": ids},
+                priority=settings.priority,
+                model=settings.model,
+                num_ctx=settings.num_ctx,
+                num_predict=model_answer.TOKENS,
                 smaller=smaller,
+                final=True,
             )
         except (
             errors.BudgetExhausted,
@@ -256,31 +213,3 @@ class Respond:
             return attempts.last
         _log.info("answered", citations=given.citations, needs_input=given.needs_input)
         return given
-
-    async def _ask(self, round_number: int, each: asking.Try) -> router_client.Reply:
-        """One call on the round's budget: the answer gets at most what is left of its tokens."""
-        about = answer_prompt.tokens(each.messages)
-        most = self._max_tokens
-
-        def converse(spent: fence.Booking) -> Awaitable[router_client.Reply]:
-            tokens = model_answer.TOKENS + asking.THOUGHTS
-            left = tokens if most is None else min(tokens, most - spent.tokens)
-            return self._router.converse(
-                self._model,
-                each.messages,
-                self._urgency,
-                each.format_schema,
-                self._num_ctx,
-                left,
-                temperature=each.temperature,
-            )
-
-        reply, _ = await generation.generate(
-            self._insistence,
-            "ask the model",
-            about,
-            reserve=lambda: self._guard.reserve_call(round_number, self._max_llm_calls, about, most),
-            converse=converse,
-            settle=functools.partial(self._guard.settle_call, round_number, about),
-        )
-        return reply

@@ -13,8 +13,8 @@ from crds.priority import Priority
 from kb import client as kb_client
 from orchestrator_job.context import conversation, rules_loader
 from orchestrator_job.effects import ledger, patches
-from orchestrator_job.model import telemetry
-from orchestrator_job.run import finalize
+from orchestrator_job.model import budget, telemetry
+from orchestrator_job.run import account
 from orchestrator_job.settings import Settings
 from orchestrator_job.store import artifacts, fence, mongo, retry, task_memory
 
@@ -27,7 +27,7 @@ class RunContext:
     task: task_memory.TaskMemory
     database: mongo.Database
     http: httpx.AsyncClient
-    insistence: retry.Patience
+    retries: retry.Retry
     guard: fence.Fence
     store: artifacts.Artifacts
     kb: kb_client.Client
@@ -37,7 +37,7 @@ class RunContext:
     now: Callable[[], datetime]
     book: ledger.Ledger = field(init=False)
     loader: rules_loader.Loader = field(init=False)
-    account_of: finalize.Account = field(init=False)
+    account_of: account.Account = field(init=False)
 
     def __post_init__(self) -> None:
         settings, task = self.settings, self.task
@@ -46,14 +46,14 @@ class RunContext:
             self.kb,
             task.scope,
             self.store,
-            self.insistence,
+            self.retries,
             context_chars=settings.evidence_chars,
             said=conversation.Conversation(self.database, task, self.now).shown,
             task_uid=task.task_uid,
             restricted=bool(task.on_behalf_of),
         )
         changes = patches.Patches(self.database, self.guard, self.store, self.book)
-        self.account_of = finalize.Account(
+        self.account_of = account.Account(
             task, self.store, self.loader, self.book, changes, model=settings.model, now=self.now
         )
 
@@ -63,14 +63,9 @@ class RunContext:
         return beside(self.settings)
 
     @property
-    def max_llm_calls(self) -> int:
-        """Most model calls of a round."""
-        return smaller(self.settings.max_llm_calls, self.task.budget, "max_llm_calls")
-
-    @property
-    def max_tokens(self) -> int | None:
-        """Most tokens of a round; None: no bound."""
-        return self.task.budget.max_tokens if self.task.budget is not None else None
+    def limits(self) -> budget.Limits:
+        """What a round may take: of the settings and the task's budget the smaller ones."""
+        return limits(self.settings, self.task)
 
 
 def beside(settings: Settings) -> Priority:
@@ -81,7 +76,18 @@ def beside(settings: Settings) -> Priority:
     return max(settings.priority, Priority.P1) if settings.mode is pendingtask.Mode.BACKGROUND else settings.priority
 
 
-def smaller(setting: int, budget: pendingtask.Budget | None, name: str) -> int:
+def limits(settings: Settings, task: task_memory.TaskMemory) -> budget.Limits:
+    """What a round may take: of the settings and the task's budget the smaller ones."""
+    own = task.budget
+    return budget.Limits(
+        llm_calls=_smaller(settings.max_llm_calls, own, "max_llm_calls"),
+        tokens=own.max_tokens if own is not None else None,
+        delegations=_smaller(settings.max_delegations, own, "max_delegations"),
+        depth=_smaller(settings.max_depth, own, "max_depth"),
+    )
+
+
+def _smaller(setting: int, budget: pendingtask.Budget | None, name: str) -> int:
     """The smaller one of the setting of runs and the field `name` of a task's budget, where it has that."""
     own = getattr(budget, name) if budget is not None else None
     return min(setting, own) if own is not None else setting

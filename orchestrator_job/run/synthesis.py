@@ -17,7 +17,6 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from importlib import resources
 
 import structlog
 from pydantic import JsonValue
@@ -38,8 +37,17 @@ from orchestrator_job.answer import (
     question_store,
 )
 from orchestrator_job.context import rules_loader
-from orchestrator_job.model import excerpt, model_calls, prompt_escape, repetition, rules_context, step_tools
-from orchestrator_job.plan import planner_prompt, procedure_store, procedures
+from orchestrator_job.model import (
+    excerpt,
+    model_calls,
+    prompt_budget,
+    prompt_escape,
+    prompts,
+    repetition,
+    rules_context,
+    step_tools,
+)
+from orchestrator_job.plan import procedure_store, procedures
 from orchestrator_job.plan.plan_delegations import Way
 from orchestrator_job.store import artifacts, delegation_models, retry, task_memory
 from orchestrator_job.store.delegation_models import DelegationStatus
@@ -52,11 +60,10 @@ _log = structlog.get_logger("orchestrator_job.run.synthesis")
 
 Missing = Callable[[State], Awaitable[Sequence[str]]]
 
-TAG = "[prompt:job.synthesize/v1]"
+PROMPT = "synthesize.v1"
 NUM_CTX = 16_384
 ANSWER_TOKENS = 3072
 _LACKING = ("unconfirmed", "unchecked")
-_TOKEN_BYTES = 4
 _PASSAGES = 3
 _SOURCES = 20
 _SOURCE_MARK = re.compile(r"\[(?:source: ?)?([^\[\]\s]+::[^\[\]\n]+?)\]")
@@ -90,7 +97,7 @@ class Means:
     kb: kb_client.Client
     store: artifacts.Artifacts
     loader: rules_loader.Loader
-    insistence: retry.Patience
+    retries: retry.Retry
     asks: model_calls.Asking
     model: str
     urgency: priority.Priority
@@ -217,7 +224,7 @@ class Synthesize:
         request = api.RetrieveRequest(scope=means.task.scope, query=query[:2000], max_results=most, sources=named)
         ask = functools.partial(means.kb.retrieve, request, urgency=means.beside)
         try:
-            found = (await means.insistence.insist("check statements", ask)).items
+            found = (await means.retries.call("check statements", ask)).items
         except kb_client.Rejected as error:
             outcome.recheck(error)
             # The words are a model's: what is wrong with them must not end the run.
@@ -419,7 +426,7 @@ def messages(
     """System and user message, and the evidence that is in them. Reports are never cut: evidence makes room for them,
     the least relevant first, and so does the middle of a long question. `lacking` are the statements that nothing
     supports, and those that were not checked. None in place of the messages where the reports alone do not fit."""
-    system = f"{TAG}\n{_instructions()}{answer_prompt.about(held)}{answer_prompt.rules(held)}"
+    system = f"{prompts.tagged(PROMPT)}{answer_prompt.about(held)}{answer_prompt.rules(held)}"
     parts = [f"Today: {today.isoformat()}\nLanguage of the answer: {spoken}"]
     if known := answer_prompt.background(held).rstrip():
         parts.append(known)
@@ -429,14 +436,11 @@ def messages(
     for name, lines in (("made", made), ("missing", merged.missing), *zip(_LACKING, lacking, strict=True)):
         if lines:
             parts.append("\n".join([f"<{name}>", *(prompt_escape.defuse(line) for line in lines), f"</{name}>"]))
-    used = sum(len(part.encode(errors="replace")) + 1 for part in (system, *parts)) + planner_prompt.QUESTION_FRAME + 1
-    room = (num_ctx - ANSWER_TOKENS) * _TOKEN_BYTES - used
-    said = excerpt.within(asked, max(excerpt.beside(room), question.SHORT), prompt_escape.defuse)
-    room -= excerpt.size(said)
-    if room < 0:
+    fitted = prompt_budget.fit(asked, (system, *parts), num_ctx - ANSWER_TOKENS, least=question.SHORT)
+    if fitted.left < 0:
         return None, []
-    shown = planner_prompt.chosen(planner_prompt.unrepeated(items, asked, said), room)
-    user = "\n".join([*parts, answer_prompt.evidence(shown), f"<question>{said}</question>"])
+    shown = answer_prompt.chosen(answer_prompt.unrepeated(items, asked, fitted.question), fitted.left)
+    user = "\n".join([*parts, answer_prompt.evidence(shown), fitted.block])
     return [{"role": "system", "content": system}, {"role": "user", "content": user}], shown
 
 
@@ -445,8 +449,3 @@ def _report(one: delegation_models.AgentOutput) -> str:
     said = {"1": "done", "P": "done in part"}.get(status, "not done")
     head = f'<message agent="{one.agent_name}" state="{said}" confidence="{one.confidence:g}">'
     return f"{head}\n{prompt_escape.defuse(_neutral(one.result))}\n</message>"
-
-
-@functools.cache
-def _instructions() -> str:
-    return (resources.files("orchestrator_job.model.prompts") / "synthesize.v1.txt").read_text(encoding="utf-8").strip()

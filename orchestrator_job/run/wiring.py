@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator_job.agents import dag
 from orchestrator_job.answer import language, question
-from orchestrator_job.context import conversation
-from orchestrator_job.model import rules_context
+from orchestrator_job.model import budget, model_calls, rules_context
 from orchestrator_job.plan import category, goal_paths, run_plan_nodes
 from orchestrator_job.run import consult, finalize, node_records, nodes, run_context
-from orchestrator_job.store import graph_state, retry, task_memory_reader
+from orchestrator_job.store import graph_state, retry
 from orchestrator_job.store.graph_state import State
 from router.client import asking
 
@@ -45,19 +44,7 @@ class Wiring:
     agent: consult.Consult = field(init=False)
 
     def __post_init__(self) -> None:
-        context = self.run
-        self.agent = consult.Consult(
-            context.task,
-            context.kb,
-            context.store,
-            context.guard,
-            context.insistence,
-            context.loader,
-            urgency=context.beside,
-            max_calls=context.max_llm_calls,
-            max_tokens=context.max_tokens,
-            context_chars=context.settings.evidence_chars,
-        )
+        self.agent = consult.Consult(self.run)
 
     def program(self, graph_module: Any, saver: Any, path: str) -> graph.Program:
         """The program of one of the two graphs, on the task's thread."""
@@ -81,7 +68,6 @@ class Wiring:
             graph_module.Bound.of(settings.max_steps, self.run.task.budget.max_steps if self.run.task.budget else None),
             fans,
             settings.delegations_at_once,
-            self.run.guard.steps,
         )
         return program
 
@@ -141,11 +127,8 @@ class Wiring:
 
     def _recognized(self, document: str) -> Mapping[str, str]:
         """Category and action of the task's text; a task without delegations has an answer alone."""
-        settings, task = self.run.settings, self.run.task
-        if not (
-            run_context.smaller(settings.max_delegations, task.budget, "max_delegations")
-            and run_context.smaller(settings.max_depth, task.budget, "max_depth")
-        ):
+        settings, task, limits = self.run.settings, self.run.task, self.run.limits
+        if not (limits.delegations and limits.depth):
             return {"category": "", "action": category.Action.RESPOND}
         spoken = language.of([document])
         kind, action = category.path(task, document, spoken, outside=bool(settings.sources_url))
@@ -200,99 +183,56 @@ class Wiring:
 
     def _nodes(self) -> list[tuple[str, graph_state.Node]]:
         """The nodes that read, answer and end."""
-        context = self.run
-        settings, task, store, guard, loader = (
-            context.settings,
-            context.task,
-            context.store,
-            context.guard,
-            context.loader,
-        )
-        max_calls, max_tokens = context.max_llm_calls, context.max_tokens
+        context, settings = self.run, self.run.settings
         room = question.Room.of(settings.evidence_chars, settings.num_ctx)
+        first_chars = int(settings.evidence_chars * (_FIRST_SEARCH if settings.plans else 1))
         return [
             ("intake", self._settling()),
             (consult.NAME, self.agent),
-            (
-                "evidence",
-                nodes.Evidence(
-                    task,
-                    context.kb,
-                    store,
-                    context.insistence,
-                    loader,
-                    urgency=context.beside,
-                    max_results=_PASSAGES,
-                    context_chars=int(settings.evidence_chars * (_FIRST_SEARCH if settings.plans else 1)),
-                    room=room,
-                ),
-            ),
+            ("evidence", nodes.Evidence(context, max_results=_PASSAGES, context_chars=first_chars, room=room)),
             (
                 "plan",
                 run_plan_nodes.MakePlan(
-                    task,
+                    context.task,
                     context.kb,
-                    context.router,
-                    store,
-                    guard,
-                    retry.Patience(min(settings.unavailable_seconds, run_plan_nodes.UNAVAILABLE_SECONDS)),
-                    loader,
+                    context.store,
+                    self._planning(),
+                    context.loader,
                     model=settings.planner_model,
                     urgency=context.beside,
                     num_ctx=settings.planner_num_ctx,
                     seconds=settings.plan_seconds,
-                    # The calls and the tokens of the answer are not the plan's.
-                    max_llm_calls=max(0, max_calls - 1 - (asking.ATTEMPTS - 1)),
-                    max_tokens=max_tokens and max_tokens // 2,
                     now=context.now,
                 ),
             ),
             (
                 "follow",
                 run_plan_nodes.FollowPlan(
-                    task,
+                    context.task,
                     context.kb,
-                    store,
-                    context.insistence,
-                    loader,
+                    context.store,
+                    context.retries,
+                    context.loader,
                     urgency=context.beside,
                     context_chars=settings.evidence_chars,
                     room=room,
                 ),
             ),
-            (
-                "respond",
-                nodes.Respond(
-                    context.router,
-                    store,
-                    guard,
-                    context.insistence,
-                    loader,
-                    model=settings.model,
-                    urgency=settings.priority,
-                    num_ctx=settings.num_ctx,
-                    max_llm_calls=max_calls,
-                    max_tokens=max_tokens,
-                    room=room,
-                    now=context.now,
-                ),
-            ),
-            ("approve", finalize.Approval(context.account_of, context.database, guard, context.book)),
-            (
-                "finalize",
-                finalize.Finalize(
-                    task,
-                    context.account_of,
-                    context.database,
-                    guard,
-                    context.book,
-                    conversation.Conversation(context.database, task, context.now),
-                    functools.partial(task_memory_reader.load, context.database, task.task_uid),
-                    self._learn,
-                    now=context.now,
-                ),
-            ),
+            ("respond", nodes.Respond(context, self._asking(context.limits, context.retries), room)),
+            ("approve", finalize.Approval(context)),
+            ("finalize", finalize.Finalize(context, self._learn)),
         ]
+
+    def _asking(self, limits: budget.Limits, retries: retry.Retry) -> model_calls.Asking:
+        return model_calls.Asking(self.run.router, budget.Budget(self.run.guard, limits), retries)
+
+    def _planning(self) -> model_calls.Asking:
+        """How a plan is asked for: the calls and the tokens of the answer are not the plan's."""
+        limits, seconds = self.run.limits, self.run.settings.unavailable_seconds
+        calls = max(0, limits.llm_calls - 1 - (asking.ATTEMPTS - 1))
+        tokens = limits.tokens and limits.tokens // 2
+        retries = retry.Retry(min(seconds, run_plan_nodes.UNAVAILABLE_SECONDS))
+        return self._asking(budget.Limits(calls, tokens), retries)
 
     async def _learn(self, state: State, answered: bool) -> None:
         if state.get("lesson"):
@@ -306,14 +246,7 @@ class Wiring:
     def _settling(self) -> graph_state.Node:
         """Intake, which first of all in a round settles the effects that earlier rounds have begun. Raises
         NeedsApproval where a person has to decide about one."""
-        read = nodes.Intake(
-            self.run.task,
-            self.run.kb,
-            self.run.store,
-            self.run.insistence,
-            self.run.loader,
-            self._recognized,
-        )
+        read = nodes.Intake(self.run, self._recognized)
 
         async def intake(state: State) -> State:
             changed = await read(state)

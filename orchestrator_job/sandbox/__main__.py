@@ -83,11 +83,11 @@ def main(arguments: list[str]) -> int:
 
 async def _step(step: str, config: Settings) -> dict[str, Any]:
     where = scope.Scope(client_id=config.client, project_id=config.project, group_id=config.group)
-    insistence = retry.Patience(config.unavailable_seconds)
+    retries = retry.Retry(config.unavailable_seconds)
     async with httpx.AsyncClient(verify=tls_trust.context(), timeout=300, trust_env=False) as http:
         kb = kb_client.Client(config.kb_url, http, kb_client.token_file(config.token_file), attempts=1)
         if step == "fetch":
-            raw = await insistence.insist("fetch the workspace", lambda: kb.fetch(where, config.key))
+            raw = await retries.call("fetch the workspace", lambda: kb.fetch(where, config.key))
             if hashlib.sha256(raw).hexdigest() != config.sha256:
                 raise workspace.Unusable("The stored workspace is damaged: its SHA-256 differs.")
             config.archive.write_bytes(raw)
@@ -95,7 +95,7 @@ async def _step(step: str, config: Settings) -> dict[str, Any]:
             return {}
 
         async def stored(body: bytes, media_type: str) -> Any:
-            kept = await insistence.insist("store the result", lambda: kb.store(where, body, media_type))
+            kept = await retries.call("store the result", lambda: kb.store(where, body, media_type))
             return kept.model_dump(mode="json", by_alias=True)
 
         code, output = left(config)

@@ -2,7 +2,6 @@
 
 `orchestrator_fences`: {_id: task uid, attempt, epoch, holder, claimedAt, spent: {"r<round>": {llmCalls, tokens,
 delegations: [id], givenBack: [which, of tokens]}}, consulted: {"r<round>": {stream, calls, tokens}}}.
-An older program counted the steps of the task here: `spent.steps.count`.
 The attempt comes from the Job and only rises; the epoch also distinguishes two pods of one attempt (a Job that was
 suspended and resumed keeps its attempt).
 
@@ -54,8 +53,6 @@ class Fence:
         self._settled = 0
         self._writing: set[asyncio.Future[Any]] = set()
         self.epoch = 0
-        self.steps = 0
-        """Steps of the task that an older program has counted; known after `claim`."""
 
     async def claim(self, now: datetime) -> int:
         """Take the task from every older process; returns the epoch. Raises Fenced when a later attempt has it."""
@@ -68,7 +65,6 @@ class Fence:
         if document is None:
             raise self._lost()
         self.epoch = int(document["epoch"])
-        self.steps = int(document.get("spent", {}).get("steps", {}).get("count", 0))
         return self.epoch
 
     async def withdraw(self) -> None:
@@ -264,6 +260,6 @@ class Fence:
 
 
 def _booking(document: Mapping[str, Any], round_number: int) -> Booking:
-    """What a round has used. One that an earlier version began has no tokens yet."""
+    """What a round has used."""
     spent = document.get("spent", {}).get(f"r{round_number}", {})
     return Booking(int(spent.get("llmCalls", 0)), int(spent.get("tokens", 0)))

@@ -30,9 +30,9 @@ class State(TypedDict, total=False):
     schema, round, digest    the round and the digest of its input (`TaskMemory.digest`)
     steps                    that the task has taken in all of its rounds; `graph` counts them
     document, pack, answer   artifact keys: the task's text, the evidence, the model's validated answer
-    standing                 artifact key: rules in force and user context; absent in older threads
+    standing                 artifact key: rules in force and user context
     question, query          for the model and for the knowledge base; what of a long question fits into 4000 bytes
-    asked                    artifact key: the whole question, where `question` is not; absent in older threads
+    asked                    artifact key: the whole question, where `question` is not; else ""
     left_out                 what of the user's own words no prompt of the answer has, a line each
     model                    the model that wrote the answer, where it is not the run's own
     plan                     what `run_plan.dump` gives, a failed plan included; absent in a run that makes none
@@ -44,7 +44,7 @@ class State(TypedDict, total=False):
 
     Of the legacy graph's paths beside the answer (`plan.goal_paths`):
 
-    category, action         what kind of task it is and what it has done; absent in older threads: an answer
+    category, action         what kind of task it is and what it has done
     work                     what `goal_paths.Work` has: goals by reference, which steps they have and how they ended
 
     Of delegations, which are the steps of those paths as well (seed 000 "OrchestratorState Fields");

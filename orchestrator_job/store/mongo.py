@@ -19,7 +19,6 @@ import pymongo.errors
 from orchestrator_job import errors
 from orchestrator_job.store import retry
 
-OperationFailure = pymongo.errors.OperationFailure
 T = TypeVar("T")
 Document = dict[str, Any]
 
@@ -28,7 +27,7 @@ _OPERATIONAL_CODES = frozenset({6, 7, 89, 91, 112, 134, 189, 262, 9001, 10107, 1
 
 
 def connect(uri: str) -> pymongo.MongoClient[Document]:
-    """A client with short timeouts: `Patience` does the waiting, because there it can be cancelled.
+    """A client with short timeouts: `retry.Retry` does the waiting, because there it can be cancelled.
 
     Raises InvalidInput for an unusable address.
     """
@@ -51,10 +50,10 @@ def connect(uri: str) -> pymongo.MongoClient[Document]:
 class Database:
     """The operations of a run, on named collections of one database."""
 
-    def __init__(self, client: pymongo.MongoClient[Document], name: str, insistence: retry.Patience) -> None:
+    def __init__(self, client: pymongo.MongoClient[Document], name: str, retries: retry.Retry) -> None:
         self.client = client
         self.name = name
-        self._insistence = insistence
+        self._retries = retries
 
     async def find_one(
         self, collection: str, query: Mapping[str, Any], *, sort: Sequence[tuple[str, int]] | None = None
@@ -117,7 +116,7 @@ class Database:
         async def once() -> T:
             return await asyncio.to_thread(_translated, what, operation)
 
-        return await self._insistence.insist(what, once)
+        return await self._retries.call(what, once)
 
     def _at(self, collection: str) -> pymongo.collection.Collection[Document]:
         return self.client[self.name][collection]

@@ -21,7 +21,7 @@ T = TypeVar("T")
 _log = structlog.get_logger("orchestrator_job.store.retry")
 
 
-class Patience:
+class Retry:
     """`seconds` bounds the time of one call's retries; `first` and `longest` bound a single wait.
 
     `clock` is monotonic seconds, `sleep` waits, `draw` gives 0 <= x < 1 for the jitter.
@@ -44,7 +44,7 @@ class Patience:
         self._sleep = sleep
         self._draw = draw
 
-    async def insist(self, what: str, operation: Callable[[], Awaitable[T]], *, most: float = math.inf) -> T:
+    async def call(self, what: str, operation: Callable[[], Awaitable[T]], *, most: float = math.inf) -> T:
         """The value of `operation`, retried while it raises Operational; raises the last one when the time is over.
 
         `operation` must be safe to repeat. `what` names it in the log. `most` seconds bound it besides.

@@ -63,7 +63,7 @@ class Calls:
                     for piece in response.iter_bytes(1 << 20):
                         file.write(piece)
 
-        self._insist(load)
+        self._retried(load)
 
     def heard(self, transcript: meeting.Transcript) -> None:
         """Hand the transcript back. Raises as `recording`."""
@@ -80,7 +80,7 @@ class Calls:
             if response.status_code >= 300:
                 raise _refusal(response)
 
-        self._insist(send)
+        self._retried(send)
 
     def _headers(self) -> dict[str, str]:
         try:
@@ -88,7 +88,7 @@ class Calls:
         except (OSError, UnicodeDecodeError) as error:
             raise Unavailable(f"The token cannot be read: {error}") from error
 
-    def _insist(self, step: Callable[[], None]) -> None:
+    def _retried(self, step: Callable[[], None]) -> None:
         begun = self._monotonic()
         while True:
             try:

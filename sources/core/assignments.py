@@ -226,7 +226,7 @@ class Assignments:
 
     async def unserved(self, uids: Collection[str], now: datetime) -> list[Unserved]:
         """Those of them that no release has served for `SERVED`. One that was never said to be served counts as served
-        now, so that what an older version wrote is not taken for left over at once. Raises `Unavailable`."""
+        now, so that it is not taken for left over at once. Raises `Unavailable`."""
         some = {"_id": {"$in": list(uids)}}
         shown = {"namespace": 1, "name": 1, "servedAt": 1, "absent": 1}
         with translate_errors("look for Connections"):

@@ -9,7 +9,6 @@ import resource
 import signal
 import subprocess
 import sys
-import types
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -19,9 +18,7 @@ from codegraph import api
 from codegraph.answer import worker as questions
 from codegraph.branch import analyst
 from codegraph.extract import packed_facts
-from codegraph.parse import extraction
-from codegraph.parse.facts import FileFacts, Symbol
-from codegraph.resolve import calls, configuration
+from codegraph.resolve import configuration
 from codegraph.resolve.calls.edges import Calls, Edge
 from crds import scope
 from kb.service.http import problems
@@ -164,35 +161,3 @@ def test_calls_that_joern_knows_are_no_unknown_ones() -> None:
     assert questions.calls_unknown(project) == ["c", "ruby"]
     edge = Edge("a.c", "f", "a.c", "g", 1, "joern", 0.9)
     assert questions.calls_unknown(dataclasses.replace(project, calls=Calls((edge,)))) == ["ruby"]
-
-
-def test_facts_with_calls_of_rust_that_an_earlier_version_kept_are_read_without_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    former = types.ModuleType("kb.code.calls.rust.facts")
-    monkeypatch.setitem(sys.modules, former.__name__, former)
-
-    @dataclasses.dataclass(frozen=True, slots=True)
-    class RustFacts:
-        calls: tuple[str, ...]
-
-    RustFacts.__module__, RustFacts.__qualname__ = former.__name__, "RustFacts"
-    vars(former)["RustFacts"] = RustFacts
-    file = extraction.extract("src/lib.rs", RUST.encode(), "rust")
-    kept = dataclasses.replace(file, calls=calls.CallFacts("rust", RustFacts(("rounded",))))
-    packed = [packed_facts.pack(kept), *projects.packed({"shop.py": CALLED})]
-    assert RustFacts.__module__.encode() in packed[0]
-    assert asked("callers", packed, "src/lib.rs:rounded") == ([], ["rust"])
-    assert asked("callers", packed, "shop.py:rounded") == (["shop.py:5"], ["rust"])
-
-
-def test_facts_that_an_earlier_version_kept_under_other_names_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    [file] = projects.project({"shop.py": CALLED}).files.values()
-    with monkeypatch.context() as former:
-        for kind, name in ((FileFacts, "kb.code.facts"), (Symbol, "kb.code.facts"), (calls.CallFacts, "kb.code.calls")):
-            former.setitem(sys.modules, name, sys.modules[kind.__module__])
-            former.setattr(kind, "__module__", name)
-        packed = packed_facts.pack(file)
-    assert b"kb.code.facts" in packed
-    assert b"codegraph.parse.facts" not in packed
-    assert asked("callers", [packed], "shop.py:rounded") == (["shop.py:5"], [])

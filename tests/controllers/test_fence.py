@@ -131,14 +131,6 @@ async def test_a_leader_of_yesterday_does_not_overwrite_what_its_successor_wrote
 
 
 @pytest.mark.services
-async def test_what_an_older_release_wrote_carries_no_epoch_and_is_taken_over(written: Any) -> None:
-    written.insert_one({"_id": "one", "attempt": 1})
-    with memory(written.database.name, Leader(1)) as leading:
-        await leading.write("one", {"attempt": 2})
-    assert written.find_one({"_id": "one"}) == stored("one", 1, attempt=2)
-
-
-@pytest.mark.services
 async def test_two_first_writes_at_the_same_time_make_one_memory(written: Any) -> None:
     """The one that comes too late is told to come back, and then finds it."""
     with memory(written.database.name, Leader(1)) as leading:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.conftest import ROOT
 from tests.kb import scopes
-from tests.kb.graph import contract, old_files
+from tests.kb.graph import contract, graph_files
 
 DATA = "/var/lib/jervis"
 
@@ -26,7 +26,7 @@ def in_the_pod(folder: Path) -> list[list[str]]:
 async def test_a_copy_of_the_graph_is_whole_while_it_is_written(tmp_path: Path) -> None:
     copy, show, remove = in_the_pod(tmp_path)
     done = asyncio.Event()
-    async with old_files.opened(tmp_path / "graph.sqlite") as store:
+    async with graph_files.opened(tmp_path / "graph.sqlite") as store:
         await contract.put(store, scopes.SHOP, "u:0", [("n:a0", "to", "n:b")])
 
         async def write() -> int:
@@ -51,7 +51,7 @@ async def test_a_copy_of_the_graph_is_whole_while_it_is_written(tmp_path: Path) 
     (restored / "graph.sqlite").write_bytes(content)
     assert await (await asyncio.create_subprocess_exec(*remove)).wait() == 0
     assert not [name for name in os.listdir(tmp_path) if name.startswith("graph.copy")]
-    async with old_files.opened(restored / "graph.sqlite") as again:
+    async with graph_files.opened(restored / "graph.sqlite") as again:
         found = await again.counts(scopes.SHOP)
     assert 1 <= found.documents <= written
     # Each document is there with its edge and both mentions, or not at all.

@@ -38,7 +38,7 @@ class Round:
         flags: Mapping[str, bool] = FLAGS,
     ) -> None:
         self.bench = bench
-        loader = rules_loader.Loader(kb, bench.task.scope, bench.store, retry.Patience(0.3), context_chars=24_000)
+        loader = rules_loader.Loader(kb, bench.task.scope, bench.store, retry.Retry(0.3), context_chars=24_000)
         self.loader = loader
         means = plan_delegations.Means(
             task=bench.task,
@@ -62,7 +62,7 @@ class Round:
                 kb=kb,
                 store=bench.store,
                 loader=loader,
-                insistence=retry.Patience(0.3),
+                retries=retry.Retry(0.3),
                 asks=bench.means.asks,
                 model=job.MODEL,
                 urgency=priority.Priority.P0,
@@ -89,7 +89,7 @@ class Round:
             **await question_store.keep(question.ask(task, document), store, 1),
             "query": question.query(task, document),
             "pack": await store.put(evidence_pack.dump(numbered), 1),
-            "standing": await self.loader.load(1),
+            "standing": await self.loader.keep(await self.loader.read(), 1),
         }
 
     async def planned(self, begun: graph_state.State) -> tuple[graph_state.State, delegation_models.ExecutionPlan]:

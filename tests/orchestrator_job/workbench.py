@@ -224,14 +224,14 @@ class Deliver:
         return Delivery(self.url, given, self._repeatable)
 
 
-def _hurried() -> retry.Patience:
+def _hurried() -> retry.Retry:
     """Some tries, of which none waits."""
     passed = [0.0]
 
     async def sleep(seconds: float) -> None:
         passed[0] += seconds
 
-    return retry.Patience(2.0, clock=lambda: passed[0], sleep=sleep, draw=lambda: 0.5)
+    return retry.Retry(2.0, clock=lambda: passed[0], sleep=sleep, draw=lambda: 0.5)
 
 
 class Bench:
@@ -250,21 +250,21 @@ class Bench:
     ) -> None:
         limits = limits or budget.Limits(llm_calls=60)
         self.task = task
-        self.database = mongo.Database(store.client, store.name, retry.Patience(5))
+        self.database = mongo.Database(store.client, store.name, retry.Retry(5))
         self.guard = fence.Fence(self.database, task.task_uid, attempt, "bench")
-        insistence = _hurried()
+        retries = _hurried()
         self.store = artifacts.Artifacts(self.database, self.guard, lambda: NOW)
         self.pool = budget.Budget(self.guard, limits, left)
         self.book = ledger.Ledger(self.database, self.guard, lambda: NOW, task.approvals)
         self.means = executor.Means(
             agents=registry.Registry.load(),
             tools={one.name: one for one in tools},
-            asks=model_calls.Asking(router, self.pool, insistence),
+            asks=model_calls.Asking(router, self.pool, retries),
             pool=self.pool,
             records=journal.Journal(self.database, self.guard, self.store, lambda: NOW),
             book=self.book,
             counts=metrics.Metrics(self.database, self.guard, VIEWER, RELEASE, lambda: NOW),
-            insistence=insistence,
+            retries=retries,
             recorder=telemetry.Recorder(otel_spans.Off()),
             viewer=VIEWER,
             model=job.MODEL,

@@ -29,7 +29,7 @@ DRIVERS = {
     "kubernetes": r"^(kube/access|cli/kube)\.py$",
     "pypdfium2": r"^kb/files/(?:rendering|layers)\.py$",
     "kopf": r"^operator/main\.py$",
-    "sqlite3": r"(^|/)sqlite(/\w+)?\.py$|^kb/graph/migrations\.py$",
+    "sqlite3": r"(^|/)sqlite(/\w+)?\.py$",
 }
 
 

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 import pytest
 
+from contracts.rules import enforce_lines
 from orchestrator_job.answer import model_answer
+from router.client import reading
 from tests.fakes.ollama.embedding import minilm, session
 from tests.fakes.ollama.rules import fitting, generic, prompt, respond
+
+
+def parsed(
+    text: str, evidence_ids: Collection[int], held: enforce_lines.Provisions | None = None
+) -> model_answer.Answer:
+    """The answer in a model's text."""
+    draft = reading.read(text, model_answer.Draft).value
+    return model_answer.judged(draft, evidence_ids, held or enforce_lines.Provisions())
+
 
 EVIDENCE = {
     1: "Infrastructure weekly. Petra Svobodova took the GPU node gpu-3 into service on Tuesday. It has two cards.",
@@ -58,9 +70,9 @@ def test_what_the_evidence_does_not_say_is_asked_of_the_user(embedder: minilm.Em
 def test_of_the_two_shapes_of_an_answer_the_one_that_fits_is_written(embedder: minilm.Embedder) -> None:
     wire = model_answer.wire(list(EVIDENCE))
     asking = fitting.fit(wire, reply(embedder, "What is the capital of Mongolia?", EVIDENCE), generic.facts("", None))
-    assert model_answer.parse(json.dumps(asking), list(EVIDENCE)).needs_input
+    assert parsed(json.dumps(asking), list(EVIDENCE)).needs_input
     given = fitting.fit(wire, reply(embedder, "Why was the backup moved?", EVIDENCE), generic.facts("", None))
-    read = model_answer.parse(json.dumps(given), list(EVIDENCE))
+    read = parsed(json.dumps(given), list(EVIDENCE))
     assert (read.needs_input, read.citations[0]) == (False, 2)
 
 

@@ -51,5 +51,5 @@ def test_a_cursor_is_stored_small_and_comes_back_as_it_was(count: int) -> None:
     assert assignments.unpacked(stored) == cursor
     plain = json.dumps(cursor, sort_keys=True)
     assert stored == plain if count == 3 else len(stored) < len(plain) / 4
-    assert assignments.unpacked(plain) == cursor, "as an older version wrote it"
+    assert assignments.unpacked(plain) == cursor, "a text is read whatever its length"
     assert assignments.unpacked(None) == {}

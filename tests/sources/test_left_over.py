@@ -199,7 +199,7 @@ async def test_of_two_releases_in_one_database_each_polls_its_own(rig: Rig) -> N
     await rig.there.want("b")
     for release, uids in ((rig.here, {"new", "a"}), (rig.there, {"old", "b"})):
         assert await claimed(rig, release) == uids
-    # A process without a name of a release, and rows that an older version wrote.
+    # A process without a name of a release wrote the row.
     await rig.database[assignments.CONNECTIONS].update_one({"_id": "a"}, {"$unset": {"release": ""}})
     rig.here.start()
     await rig.here.want("a")

@@ -33,7 +33,7 @@ def edge(row: dict[str, Any]) -> model.Edge:
 
 def document(row: dict[str, Any]) -> model.Document:
     """The document that a row carries with it."""
-    # What was written before there were versions has neither of the last two.
+    # A list of documents has neither of the last two.
     times = (row["observedMs"], row.get("sinceMs"), row.get("untilMs"))
     return model.Document(row["documentId"], row["sourceUrn"], row["kind"], row["title"], *times)
 

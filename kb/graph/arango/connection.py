@@ -45,8 +45,6 @@ _LOST = frozenset(
 )
 # What was seen is not there: what is known of the other clients, too, may be wrong.
 _GONE = frozenset({errno.DATA_SOURCE_NOT_FOUND, errno.GRAPH_NOT_FOUND, errno.DATABASE_NOT_FOUND})
-# Entities that are given their stem at once.
-_STEMS = 1000
 _COLLECTIONS = (keys.nodes, keys.edges)
 
 
@@ -179,7 +177,7 @@ class Connection:
         return True
 
     def _ensure(self, client: str, *, history: bool = False) -> None:
-        """Make the collections of a partition, or bring those of an older version up to date; once per process."""
+        """Make the collections of a partition, or complete those of another version before; once per process."""
         graph = keys.graph(client, history=history)
         if graph in self._ready:
             return
@@ -209,7 +207,6 @@ class Connection:
             self._database.collection(name).add_index(index)
         definition = {"edge_collection": edges, "from_vertex_collections": [nodes], "to_vertex_collections": [nodes]}
         _tolerate(errno.GRAPH_DUPLICATE, lambda: self._database.create_graph(graph, [definition]))
-        self._stem(nodes)
         self._write(nodes, aql.PUT_DOCUMENT, row={"_key": aql.SCHEMA, "type": "schema", "version": aql.VERSION})
 
     def _create(self, name: str, *, edge: bool = False) -> None:
@@ -230,13 +227,6 @@ class Connection:
             # One server alone has neither.
             if any(said is not None and there.get(key, said) != said for key, said in wanted.items()):
                 collection.configure(**wanted)
-
-    def _stem(self, nodes: str) -> None:
-        """Give a stem to the entities that were stored before names had one."""
-        asked = {"@nodes": nodes, "limit": _STEMS}
-        while found := list(self._database.aql.execute(aql.UNSTEMMED, bind_vars=asked)):
-            rows = [{"_key": one["_key"], "stem": model.stem_of(one["key"])} for one in found]
-            self._write(nodes, aql.STEM, rows=rows)
 
     def _write(self, nodes: str, query: str, **values: Any) -> None:
         transaction: Any = self._database.begin_transaction(exclusive=[nodes], lock_timeout=_LOCK_SECONDS)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from crds import scope
 from kb import sqlite
-from kb.graph import codec, migrations, model, statements
+from kb.graph import codec, model, statements
 
 _LAST_CHARACTER, _URN_CHARS = chr(0x10FFFF), 1024
 
@@ -17,8 +17,8 @@ _LAST_CHARACTER, _URN_CHARS = chr(0x10FFFF), 1024
 class File:
     """What reading and writing stand on: one file at `path`.
 
-    A question may take `seconds` (None: no limit) and read `hub` rows at one node. For `batch` and `migrated` see
-    `kb.sqlite.Database`.
+    A question may take `seconds` (None: no limit) and read `hub` rows at one node. For `migrations`, `batch` and
+    `migrated` see `kb.sqlite.Database`.
     """
 
     def __init__(
@@ -27,6 +27,7 @@ class File:
         *,
         seconds: float | None = None,
         hub: int = model.HUB,
+        migrations: Mapping[int, sqlite.Migration] | None = None,
         batch: int = sqlite.BATCH,
         migrated: Callable[[int, int], None] = sqlite.report_nothing,
     ) -> None:
@@ -36,7 +37,7 @@ class File:
             statements.SCHEMA,
             version=statements.VERSION,
             read_seconds=seconds,
-            migrations=migrations.MIGRATIONS,
+            migrations=migrations,
             batch=batch,
             migrated=migrated,
         )

@@ -31,8 +31,6 @@ class Learning:
         document = knowledge(said, self._clock())
         access.concerns(request, identity.document(document.scope, document.source_urn))
         reply = await self._intake.take(document, body.urgency(request))
-        # As 0.x called it: said once more it is one document, and not a second one beside that.
-        await self._intake.forget(said.scope, former_urn(said))
         return answering.json(reply, 202)
 
     async def outcome(self, request: web.Request) -> web.Response:
@@ -56,8 +54,3 @@ def knowledge(said: api.Knowledge, now: datetime) -> api.IngestRequest:
         content=said.content,
         observed_at=now,
     )
-
-
-def former_urn(said: api.Knowledge) -> str:
-    """The source URN under which an earlier version stored it, with the subject's words."""
-    return f"user-knowledge:{said.category.value}:{said.subject}:{identity.digest(said.content)[:16]}"

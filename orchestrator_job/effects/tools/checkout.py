@@ -85,7 +85,7 @@ class Held:
     commits: tuple[Commit, ...] = ()
     done: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     patch: patches.Patch | None = None
-    """None for one that was kept before there were patches."""
+    """None until something was changed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -242,7 +242,7 @@ class Meetings:
             # The transcript first: a meeting that is TRANSCRIBED has one. That of this attempt or of a later one, which
             # may have come while this was on its way, stays.
             with suppress(Duplicate):
-                earlier = {"_id": row["_id"], "attempt": {"$not": {"$gte": row["attempt"]}}}
+                earlier = {"_id": row["_id"], "attempt": {"$lt": row["attempt"]}}
                 await self._told.replace_one(earlier, kept, upsert=True)
             done = await self._rows.update_one(_attempt(row), {"$set": said})
             if not done.matched_count and await self._rows.find_one({"_id": row["_id"]}, {"_id": 1}) is None:

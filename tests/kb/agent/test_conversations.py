@@ -208,19 +208,3 @@ async def test_what_is_kept_of_a_conversation_is_bounded(
     # What the first one rests on cannot be looked up any more.
     assert await desk.ask() == []
     assert await desk.ask() == [7]
-
-
-@pytest.mark.services
-async def test_turns_of_an_earlier_release_are_read(desk: Desk, database: mongo.Database) -> None:
-    talk = await desk.site.conversations.open(scopes.SHOP, "t")
-    for number in (1, 2):
-        turn = tree.Turn(f"Question {number}?", f"Answer of question {number} [1].", ("old1", f"old{number}"))
-        assert await desk.site.conversations.add(scopes.SHOP, talk, turn)
-    await database[store.CONVERSATIONS].update_many(
-        {"of": talk.id}, {"$unset": {"restsOn": "", "grounds": "", "pages": ""}}
-    )
-    desk.search.asked = 2
-    assert await desk.ask() == [1, 2]
-    assert await desk.ask() == [1, 2, 3]
-    desk.gone = {"old2"}
-    assert await desk.ask() == [1], "the third one had the second one in its prompt"

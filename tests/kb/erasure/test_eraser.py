@@ -199,14 +199,12 @@ async def test_erased_equals_never_told(kb: world.ObservedState, database: mongo
         assert (await kb.ask("login bug", where, sources=["new"])).items
 
 
-async def test_a_group_takes_session_entries_that_may_be_its_own(
-    kb: world.ObservedState, database: mongo.Database
-) -> None:
-    """One of an earlier release does not say which group it is of."""
-    places_of = {"old": {}, "client": {"groupId": ""}, "retail": {"groupId": "retail"}, "news": {"groupId": "news"}}
-    for name, group in places_of.items():
-        await database["session_memory"].insert_one({"_id": name, "clientId": "acme", "projectId": "", **group})
-    await database["session_memory"].insert_one({"_id": "shop", "clientId": "acme", "projectId": "shop"})
+async def test_a_group_takes_its_own_session_entries_alone(kb: world.ObservedState, database: mongo.Database) -> None:
+    for name, group in (("client", ""), ("retail", "retail"), ("news", "news")):
+        row = {"_id": name, "clientId": "acme", "projectId": "", "groupId": group}
+        await database["session_memory"].insert_one(row)
+    shop = {"_id": "shop", "clientId": "acme", "projectId": "shop", "groupId": ""}
+    await database["session_memory"].insert_one(shop)
     works = made(kb, database)
     await works.ask(scopes.RETAIL, "jana")
     await finished(works)

@@ -9,7 +9,6 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from datetime import UTC, datetime
 from string import ascii_letters, digits
 from typing import Any
 
@@ -19,7 +18,7 @@ from arango.client import ArangoClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb import errors, identity
+from kb import errors
 from kb.graph import aql, arango, model
 from kb.graph.arango import connection, keys
 from tests import ports
@@ -264,29 +263,13 @@ async def test_collections_of_an_older_version_get_what_they_lack_and_of_a_newer
 ) -> None:
     await wired.replace(scopes.SHOP, made())
     there = server.databases["wire"]
-    # As version 1 made them.
-    del there.collections["cacme_nodes"].documents["$schema"]
-    for row in (
-        *there.collections["cacme_nodes"].documents.values(),
-        *there.collections["cacme_edges"].documents.values(),
-    ):
-        for name in ("sinceMs", "untilMs", "revision", "given", "stem"):
-            row.pop(name, None)
+    there.collections["cacme_nodes"].documents["$schema"]["version"] = aql.VERSION - 1
     there.indexes["cacme_nodes"] = []
     again = opened()
-    [old] = await again.versions(scopes.SHOP, made().document.id)
-    assert (old.revision, old.document.start_ms, old.chunk_ids) == ("", None, made().chunk_ids)
     changed = contract.patch(scopes.SHOP, "u:1", [("n:a", "to", "n:c")])
-    version = identity.version(old.id, "", None)
-    await again.replace(scopes.SHOP, replace(changed, keep=model.Keep(version, 5)))
+    await again.replace(scopes.SHOP, changed)
     assert ["documentId"] in [one["fields"] for one in there.indexes["cacme_nodes"]]
     assert there.collections["cacme_nodes"].documents["$schema"]["version"] == aql.VERSION
-    then = await again.relationships(scopes.SHOP, source="n:a", target="n:b", as_of=datetime(1970, 1, 1, tzinfo=UTC))
-    assert [one.document.until_ms for one in then] == [5]
-    assert {row["stem"] for row in there.collections["cacme_nodes"].documents.values() if "key" in row} == {
-        model.stem_of(key) for key in ("n:a", "n:c")
-    }
-    assert await again.relationships(scopes.SHOP, source="n:a", target="n:b") == []
     there.collections["cacme_nodes"].documents["$schema"]["version"] = aql.VERSION + 1
     with pytest.raises(errors.Misconfigured, match="schema version"):
         await opened().replace(scopes.SHOP, changed)

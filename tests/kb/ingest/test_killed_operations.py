@@ -20,7 +20,6 @@ from crds.priority import Priority
 from kb import api, mongo
 from kb.ingest import mongo as ledgers
 from kb.queue import mongo as queues
-from kb.service.http import learning
 from router import client as router_client
 from tests import ports, thorough
 from tests.fakes.ollama import process
@@ -282,18 +281,6 @@ async def test_what_began_to_be_deleted_does_not_return(
     differences: Differences, prepare: Prepare, orders: Orders
 ) -> None:
     assert await differences(prepare, "forget", MAIL, "open", orders) == []
-
-
-async def test_what_is_said_once_more_does_not_stay_as_an_earlier_release_called_it(differences: Differences) -> None:
-    said = api.Knowledge(scope=scopes.SHOP, subject="BMS", content="Brokerage", category=api.Category.DOMAIN)
-
-    async def called(kb: world.ObservedState) -> None:
-        former = learning.knowledge(said, kb.clock()).model_copy(update={"source_urn": learning.former_urn(said)})
-        await kb.pipeline.index(former, Priority.P3)
-
-    text, orders = said.model_dump_json(by_alias=True), [STARTED, STARTED[::-1]]
-    # The new one, then the deletion of the former.
-    assert await differences(called, "store", text, "open open", orders) == []
 
 
 async def test_a_page_that_is_gone_goes_as_a_whole(differences: Differences) -> None:

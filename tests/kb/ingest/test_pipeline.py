@@ -10,7 +10,6 @@ import pytest
 
 from crds.priority import Priority
 from kb import api, errors
-from kb.extract import draft
 from kb.ingest import request_record
 from tests.fakes.ollama import process
 from tests.kb import scopes, world
@@ -251,19 +250,6 @@ async def test_a_job_that_waited_while_its_project_moved_leaves_it_in_its_group(
     assert await kb.graph.regroup(moved) == []
     assert await kb.graph.edges(scopes.make("acme", "bulk", "wholesale"))
     assert await kb.graph.edges(scopes.RETAIL) == []
-
-
-async def test_a_job_of_an_earlier_release_is_done_though_chunks_had_other_ids_then(
-    kb: world.ObservedState, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = world.request(kind="wiki", observed_at=datetime(2026, 3, 1, tzinfo=UTC))
-    with monkeypatch.context() as earlier:
-        earlier.setattr(draft, "_SAID", frozenset({"wiki"}))
-        before = await kb.pipeline.index(asked, Priority.P3)
-    assert await kb.workers.step() is not None
-    [chunk] = (await kb.vectors.chunks(scopes.SHOP, list(await kb.vectors.known(scopes.SHOP, before.id)))).values()
-    assert chunk.id not in before.chunk_ids
-    assert "person:petr svoboda" in chunk.graph_refs
 
 
 async def test_relationships_of_a_text_are_read_up_to_a_bound_and_the_rest_is_said(open_world: world.Opening) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import sqlite3
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -113,46 +112,6 @@ async def test_what_is_counted_is_what_is_there(
             await put(queue, "more", owner=owner, size=room)
             await queue.drop("more")
     await queue.close()
-
-
-async def test_a_file_of_version_1_is_counted_once(tmp_path: Path, clock: clocks.Clock) -> None:
-    first = opened(tmp_path, clock)
-    for number in range(3):
-        await put(first, f"d{number}", Priority.P1 if number else Priority.P3)
-    await first.close()
-    with sqlite3.connect(tmp_path / "queue.sqlite") as connection:
-        connection.executescript("""
-            DROP TRIGGER jobs_put; DROP TRIGGER jobs_changed; DROP TRIGGER jobs_dropped;
-            DROP TABLE depths; DROP TABLE clients; DROP INDEX jobs_placed; DROP INDEX jobs_turn;
-            ALTER TABLE jobs DROP COLUMN size;
-            CREATE INDEX jobs_order ON jobs (position, priority, seq);
-            DROP INDEX jobs_scope; CREATE INDEX jobs_client ON jobs (client); PRAGMA user_version = 1;
-        """)
-    connection.close()
-    again = opened(tmp_path, clock, limit=3, max_bytes=8)
-    await again.prepare()
-    assert await again.depth() == {Priority.P1: 2, Priority.P3: 1}
-    with pytest.raises(errors.Crowded, match="3 documents"):
-        await put(again, "more", owner=1)
-    with pytest.raises(errors.Crowded, match=r"^4 bytes of requests wait"):
-        await put(again, "d0", size=5)
-    await again.drop("d0")
-    await put(again, "more", owner=1)
-    assert await again.depth() == {Priority.P1: 2, Priority.P3: 1}
-    await again.close()
-    (tmp_path / "new").mkdir()
-    fresh = opened(tmp_path / "new", clock)
-    await fresh.prepare()
-    await fresh.close()
-    assert _schema(tmp_path) == _schema(tmp_path / "new")
-
-
-def _schema(path: Path) -> list[tuple[str, str, str]]:
-    connection = sqlite3.connect(path / "queue.sqlite")
-    listed = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY name"
-    found = connection.execute(listed).fetchall()
-    connection.close()
-    return found
 
 
 async def test_how_many_there_are_is_answered_without_their_requests(tmp_path: Path, clock: clocks.Clock) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from kb import __main__ as root
 from kb.graph import sqlite as graph_sqlite
+from tests.kb.graph import graph_files
 
 FILE = Path(__file__)
 STEPS, ALL = "MIGRATION_STEPS", "all"
@@ -34,7 +35,7 @@ class Stepwise(Store):
             while not any((steps / name).exists() for name in (ALL, str(done))) and not self._closes.is_set():
                 time.sleep(0.01)
 
-        super().__init__(path, migrated=report, **more)
+        super().__init__(path, migrations=graph_files.MIGRATIONS, migrated=report, **more)
 
     async def close(self) -> None:
         closing = asyncio.create_task(super().close())

@@ -12,7 +12,6 @@ import pytest
 
 from hack import drawing
 from kb import api, client, errors
-from kb.service.http import learning
 from tests import needs
 from tests.fakes.ollama import process
 from tests.kb import calls, scopes, world
@@ -171,16 +170,6 @@ async def test_what_a_person_says_is_there_at_once(
     assert set(context.categories) == {"preference", "domain"}
     assert (await kb_client.memory.user(scopes.BLOG)).markdown == ""
     assert (await kb_client.memory.user(scopes.TILL)).markdown == context.markdown  # of the same group
-
-
-async def test_what_an_earlier_version_stored_is_replaced_by_what_is_said_again(
-    kb: world.ObservedState, kb_client: client.Client, clock: clocks.Clock
-) -> None:
-    said = api.Knowledge(scope=scopes.SHOP, subject="BMS", content="Brokerage", category=api.Category.DOMAIN)
-    now = learning.knowledge(said, clock())
-    await kb.ingest(now.model_copy(update={"source_urn": learning.former_urn(said)}))
-    await kb_client.learning.store(said)
-    assert (await kb_client.memory.user(scopes.SHOP)).markdown == "### Domain Context\n- **BMS**: Brokerage"
 
 
 async def test_the_users_context_asks_no_model(kb_client: client.Client, fake: process.Fake) -> None:

@@ -141,7 +141,7 @@ async def test_an_entry_is_written_once_and_expires(store: job.Store, uid: str) 
     assert [one.path for one in await context.before(2)] == ["r1.g1"]
     now[0] += timedelta(days=8)
     assert [one.path for one in await context.of_round(1)] == ["r1.g1"]
-    assert await entries.expire(mongo.Database(store.client, store.name, retry.Patience(5)), now[0]) == 1
+    assert await entries.expire(mongo.Database(store.client, store.name, retry.Retry(5)), now[0]) == 1
 
 
 @pytest.mark.services

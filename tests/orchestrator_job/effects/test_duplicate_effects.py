@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator_job.effects import duplicate_effects, effect_digest, ledger_entries
 from orchestrator_job.effects.permits import orders
-from tests.orchestrator_job import job, workbench
+from tests.orchestrator_job import job
 from tests.orchestrator_job.desk import Desk
 from tests.orchestrator_job.run.test_delegation_runs import EMAIL, LEGAL, PLAN, SYNTHESIS, decided, planned
 from tests.orchestrator_job.workbench import calls, report
@@ -249,14 +249,10 @@ async def test_orders_count_until_a_round_is_answered_and_what_rounds_before_it_
     [
         (ledger_entries.Answered(), None),
         (ledger_entries.Answered(2, frozenset({"m1"})), {"m1"}),
-        # Of an older program: only the last message is certainly new.
-        (ledger_entries.Answered(2), {"m1", "m2", "r1-q1"}),
     ],
 )
 def test_whose_orders_are_used_up(answered: ledger_entries.Answered, used: set[str] | None) -> None:
-    sent = [{"id": f"m{number}", "text": "Send it."} for number in (1, 2, 3)]
-    given = workbench.task("u", messages=sent, answers=[{"id": "r1-q1", "text": "Friday."}])
-    found = duplicate_effects.spent(given, answered)
+    found = duplicate_effects.spent(answered)
     assert (set(found) if found is not None else None) == used
 
 

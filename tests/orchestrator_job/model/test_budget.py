@@ -97,7 +97,7 @@ def test_random_trees_overspend_by_one_call_in_each_branch(
     shared: job.Store, shape: Shape, limits: budget.Limits
 ) -> None:
     async def tree() -> None:
-        database = mongo.Database(shared.client, shared.name, retry.Patience(5))
+        database = mongo.Database(shared.client, shared.name, retry.Retry(5))
         guard = fence.Fence(database, uuid.uuid4().hex, 1, "tree")
         await guard.claim(workbench.NOW)
         pool = budget.Budget(guard, limits)
@@ -128,7 +128,7 @@ async def test_what_is_refused_or_given_back_is_counted_once_though_answers_are_
     shared: job.Store, mongodb_uri: str
 ) -> None:
     async with mongowire.proxying(mongodb_uri) as proxy:
-        database = mongo.Database(mongo.connect(proxy.url), shared.name, retry.Patience(30))
+        database = mongo.Database(mongo.connect(proxy.url), shared.name, retry.Retry(30))
         guard = fence.Fence(database, uuid.uuid4().hex, 1, "tree")
         await guard.claim(workbench.NOW)
         first = await guard.reserve_call(1, 2, 100, 1000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,6 +16,15 @@ from orchestrator_job.agents import registry
 from orchestrator_job.plan import execution_plan
 from orchestrator_job.store import delegation_models
 from router.client import reading
+
+
+def parsed(
+    text: str, agents: Sequence[registry.Agent], held: enforce_lines.Provisions | None = None
+) -> tuple[delegation_models.DomainType, tuple[execution_plan.Draft, ...]]:
+    """Domain and delegations in a model's text."""
+    answer = reading.read(text, execution_plan.Answer).value
+    return execution_plan.judged(answer, agents, held or enforce_lines.Provisions())
+
 
 AGENTS = registry.Registry.load().specialists
 VIEWER = scope.Scope(client_id="acme", project_id="jervis")
@@ -36,9 +46,7 @@ def drafts(*depends_on: tuple[int, ...]) -> list[execution_plan.Draft]:
 
 
 def test_a_choice_is_read() -> None:
-    domain, found = execution_plan.parse(
-        said(wanted(), wanted("Email", "Answer it.", 1), domain="COMMUNICATION"), AGENTS
-    )
+    domain, found = parsed(said(wanted(), wanted("Email", "Answer it.", 1), domain="COMMUNICATION"), AGENTS)
     assert domain is delegation_models.DomainType.COMMUNICATION
     assert [(one.agent, one.depends_on) for one in found] == [("Research", ()), ("Email", (1,))]
 
@@ -65,12 +73,12 @@ def test_a_choice_is_read() -> None:
 def test_what_is_no_plan_says_what_to_correct(text: str, problem: str) -> None:
     held = enforce_lines.Provisions.together(["enforce: never-say Globex"])
     with pytest.raises(reading.Unusable) as caught:
-        execution_plan.parse(text, AGENTS, held)
+        parsed(text, AGENTS, held)
     assert caught.value.message.startswith(problem)
 
 
 def test_a_domain_that_there_is_not_is_no_reason_to_refuse_a_plan() -> None:
-    domain, found = execution_plan.parse(said(wanted(), domain="SALES"), AGENTS)
+    domain, found = parsed(said(wanted(), domain="SALES"), AGENTS)
     assert (domain, len(found)) == (delegation_models.DomainType.RESEARCH, 1)
 
 

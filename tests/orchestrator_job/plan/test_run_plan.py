@@ -19,6 +19,14 @@ from orchestrator_job.plan import run_plan, run_plan_nodes
 from router.client import reading
 from tests.orchestrator_job import knowledge
 
+
+def parsed(
+    text: str, held: enforce_lines.Provisions | None = None
+) -> tuple[tuple[run_plan.Step, ...], tuple[str, ...]]:
+    """The steps in a model's text."""
+    return run_plan.judged(reading.read(text, run_plan.Draft).value, held or enforce_lines.Provisions())
+
+
 TODAY = date(2026, 3, 1)
 _PIECES = [*"<>/[]:& \t\nabv1", "plan", "project", "step", "evidence", "</", "question", "prompt", "PROMPT", '"']
 _WEIRD = st.lists(st.sampled_from(_PIECES), max_size=30).map("".join)
@@ -50,7 +58,7 @@ def ruled(*contents: str) -> rules_context.Standing:
 
 
 def a_plan(*tools: str, round_number: int = 1) -> run_plan.Plan:
-    steps, notes = run_plan.parse(text(step("one", *tools), step("two", *tools), step("three", "answer")))
+    steps, notes = parsed(text(step("one", *tools), step("two", *tools), step("three", "answer")))
     return run_plan.made(steps, notes, None, round_number, "light", "")
 
 
@@ -66,16 +74,16 @@ def a_plan(*tools: str, round_number: int = 1) -> run_plan.Plan:
 )
 def test_answers_that_are_no_plan(said: str, problem: str) -> None:
     with pytest.raises(reading.Unusable, match=problem):
-        run_plan.parse(said)
+        parsed(said)
 
 
 def test_of_too_many_steps_the_first_are_used_and_long_ones_are_cut() -> None:
-    steps, _ = run_plan.parse(text(*[step("x" * 301)] * 8))
+    steps, _ = parsed(text(*[step("x" * 301)] * 8))
     assert [len(each.description) for each in steps] == [300] * 7
 
 
 def test_unknown_tools_are_dropped_and_said() -> None:
-    steps, notes = run_plan.parse(
+    steps, notes = parsed(
         text(step("a", "search", "sendMail", "search"), step("b", "httpGet"), step("c", "answer", "ask"))
     )
     assert [one.tools for one in steps] == [("search",), (), ("answer", "ask")]
@@ -86,7 +94,7 @@ def test_unknown_tools_are_dropped_and_said() -> None:
 
 
 def test_what_was_dropped_is_said_in_few_words() -> None:
-    _, notes = run_plan.parse(text(*[step("a", *(f"{name}{'x' * 3000}" for name in range(10))) for _ in range(7)]))
+    _, notes = parsed(text(*[step("a", *(f"{name}{'x' * 3000}" for name in range(10))) for _ in range(7)]))
     assert 10 < len(notes) <= 20
     assert max(map(len, notes)) < 150
 
@@ -97,7 +105,7 @@ def test_a_rule_bounds_the_tools() -> None:
     assert run_plan.allowed(enforce_lines.Provisions()) == ("search", "answer", "ask")
     offered = run_plan.wire(run_plan.allowed(held))["properties"]["steps"]["items"]["properties"]["tools"]["items"]
     assert offered == {"type": "string", "enum": ["answer", "ask"]}
-    steps, notes = run_plan.parse(text(step("a", "search"), step(), step()), held)
+    steps, notes = parsed(text(step("a", "search"), step(), step()), held)
     assert (steps[0].tools, notes) == ((), ("Step 1: the tool 'search' was dropped, a rule forbids it.",))
     # A plan that was made before the rule came is not followed past it.
     assert run_plan.searches(a_plan("search"), held) == {}
@@ -106,8 +114,8 @@ def test_a_rule_bounds_the_tools() -> None:
 def test_a_plan_says_nothing_that_a_rule_forbids_to_say() -> None:
     held = enforce_lines.Provisions.together(["enforce: never-say account number\nenforce: always-cite"])
     with pytest.raises(reading.Unusable, match="a rule forbids to say 'account number'"):
-        run_plan.parse(text(step("Find the Account  Number"), step(), step()), held)
-    assert run_plan.parse(text(step(), step(), step()), held)[1] == ()
+        parsed(text(step("Find the Account  Number"), step(), step()), held)
+    assert parsed(text(step(), step(), step()), held)[1] == ()
 
 
 def test_a_rule_can_forbid_search_and_ask_alone() -> None:
@@ -233,6 +241,7 @@ def test_a_pack_grows_by_what_is_new_and_keeps_its_numbers() -> None:
 def test_an_answer_asks_nothing_where_a_rule_forbids_it() -> None:
     asks = json.dumps({"answer": "", "citations": [], "confidence": 0, "needsInput": True, "questions": ["Which?"]})
     held = enforce_lines.Provisions.together(["enforce: never-use-tool ask"])
-    assert model_answer.parse(asks, []).needs_input
+    draft = reading.read(asks, model_answer.Draft).value
+    assert model_answer.judged(draft, []).needs_input
     with pytest.raises(reading.Unusable, match="a rule forbids to ask"):
-        model_answer.parse(asks, [], held)
+        model_answer.judged(draft, [], held)

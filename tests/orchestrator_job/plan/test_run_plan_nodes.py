@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator_job.answer import answer_prompt
+from orchestrator_job.model import prompt_budget
 from tests.orchestrator_job import job, knowledge, mongowire
 from tests.orchestrator_job.context.test_rules_context import rule
 from tests.orchestrator_job.desk import Desk, side_by_side
@@ -164,7 +164,7 @@ async def test_a_failed_plan_is_recorded_and_the_run_goes_on(
     assert planned.calls() == calls
     if script is None:
         both = planned.fake.requests(tag=PLAN) + planned.fake.requests(tag=job.TAG)
-        least = sum(answer_prompt.tokens(one["body"]["messages"]) for one in both)
+        least = sum(prompt_budget.tokens(one["body"]["messages"]) for one in both)
         assert planned.spent()["tokens"] < least, "a refused call takes no tokens"
     assert "<plan" not in str(planned.fake.requests(tag=job.TAG)[0]["body"])
 

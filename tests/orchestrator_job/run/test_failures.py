@@ -187,16 +187,6 @@ async def test_steps_count_over_all_runs_of_a_task(desk: Desk) -> None:
     await desk.ends("BudgetExhausted", messages=[_THEN, {"id": "m2", "text": "And after that?"}])
 
 
-async def test_steps_that_an_older_program_has_counted_count_on(desk: Desk) -> None:
-    """It kept them on the task's fence, and its threads have no count."""
-    fence = {"_id": desk.task.uid, "attempt": 1, "epoch": 1, "spent": {"steps": {"count": 4, "last": 4}}}
-    desk.store.database["orchestrator_fences"].insert_one(fence)
-    ended = await desk.ends("BudgetExhausted", [job.reply()], budget={"maxSteps": 6})
-    assert ended.message["field"] == "spec.budget.maxSteps"
-    assert desk.calls() == 0
-    await desk.ends("Answered", budget={"maxSteps": 9})
-
-
 async def test_the_steps_of_a_task_are_bounded_without_a_budget_of_its_own(desk: Desk) -> None:
     """By the setting of runs, which counts over all rounds and runs as well."""
     await desk.ends("Answered", [job.reply()] * 2, JERVIS_MAX_STEPS="6")

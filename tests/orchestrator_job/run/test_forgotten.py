@@ -31,7 +31,7 @@ def left(store: job.Store, uid: str) -> dict[str, int]:
 
 async def claimed(desk: Desk) -> tuple[mongo.Database, fence.Fence]:
     """A process of the test's own has the task."""
-    database = mongo.Database(desk.store.client, desk.store.name, retry.Patience(5))
+    database = mongo.Database(desk.store.client, desk.store.name, retry.Retry(5))
     guard = fence.Fence(database, desk.task.uid, 1, "this one")
     await guard.claim(NOW)
     return database, guard

@@ -101,7 +101,7 @@ async def test_a_run_that_was_overtaken_notes_nothing(store: job.Store, uid: str
 
 
 async def test_a_mongodb_that_is_away_fails_no_node(uid: str) -> None:
-    database = mongo.Database(mongo.connect("mongodb://127.0.0.1:9"), "x", retry.Patience(0))
+    database = mongo.Database(mongo.connect("mongodb://127.0.0.1:9"), "x", retry.Retry(0))
     made = node_records.Steps(database, fence.Fence(database, uid, 1, "x"), lambda: workbench.NOW)
     with made.around("intake", 1, telemetry.Usage()):
         pass

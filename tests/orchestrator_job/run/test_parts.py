@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Collection
 from datetime import date
 
 import pytest
@@ -19,12 +20,21 @@ from crds import approvals, exit_reasons, pendingtask
 from kb import client as kb_client
 from orchestrator_job import errors, outcome, settings, termination
 from orchestrator_job.answer import answer_prompt, evidence_pack, model_answer
-from orchestrator_job.model import prompt_escape, repetition
+from orchestrator_job.model import prompt_budget, prompt_escape, repetition
 from orchestrator_job.run import rounds
 from orchestrator_job.store import graph_state, retry
 from router import client as router_client
 from router.client import reading
 from tests.orchestrator_job import knowledge
+
+
+def parsed(
+    text: str, evidence_ids: Collection[int], held: enforce_lines.Provisions | None = None
+) -> model_answer.Answer:
+    """The answer in a model's text."""
+    draft = reading.read(text, model_answer.Draft).value
+    return model_answer.judged(draft, evidence_ids, held or enforce_lines.Provisions())
+
 
 _PIECES = [*"<>/[]:& \t\nabv1", "evidence", "Evidence", "</", "question", "prompt", "PROMPT", "id=", '"']
 _WEIRD = st.lists(st.sampled_from(_PIECES), max_size=30).map("".join)
@@ -65,7 +75,7 @@ def test_the_prompt_carries_tag_date_and_order() -> None:
 def test_answers_that_cannot_be_used(change: dict[str, object], problem: str) -> None:
     text = json.dumps({"answer": "a", "citations": [], "confidence": 1, "needsInput": False, "questions": [], **change})
     with pytest.raises(reading.Unusable, match=problem):
-        model_answer.parse(text, [1, 2])
+        parsed(text, [1, 2])
 
 
 @pytest.mark.parametrize(
@@ -92,12 +102,12 @@ def test_answers_that_cannot_be_used(change: dict[str, object], problem: str) ->
 def test_what_is_usable_of_an_answer_is_used(change: dict[str, object], expected: dict[str, object]) -> None:
     text = json.dumps({"answer": "a", "citations": [], "confidence": 1, "needsInput": False, "questions": [], **change})
     plain = {"answer": "a", "citations": [], "confidence": 1.0, "needs_input": False, "questions": []}
-    assert model_answer.parse(text, [1, 2]).model_dump() == plain | expected
+    assert parsed(text, [1, 2]).model_dump() == plain | expected
 
 
 def test_marks_in_the_text_are_citations() -> None:
     text = json.dumps({"answer": "[2] x [1,2]", "citations": [2], "confidence": "high"})
-    assert model_answer.parse(text, [1, 2]).citations == [1, 2]
+    assert parsed(text, [1, 2]).citations == [1, 2]
 
 
 def test_a_model_answers_or_asks_and_cites_what_there_is() -> None:
@@ -108,7 +118,7 @@ def test_a_model_answers_or_asks_and_cites_what_there_is() -> None:
     assert "citations" not in model_answer.wire([])["anyOf"][0]["properties"]
     held = enforce_lines.Provisions.together(["enforce: never-use-tool ask"])
     assert "questions" not in model_answer.wire([1], held)["properties"]
-    assert model_answer.parse('{"answer": "", "questions": ["Which?"]}', []).needs_input
+    assert parsed('{"answer": "", "questions": ["Which?"]}', []).needs_input
 
 
 def test_the_pack_is_numbered_bounded_and_without_repetition() -> None:
@@ -233,9 +243,9 @@ def test_every_field_of_the_termination_message_is_bounded(text: str, count: int
 
 
 def test_what_a_prompt_takes_is_estimated() -> None:
-    assert (
-        answer_prompt.tokens([{"role": "user", "content": "word " * 100}, {"role": "user", "content": ""}]) == 125 + 8
-    )
+    said = [{"role": "user", "content": "word " * 100}, {"role": "user", "content": ""}]
+    assert prompt_budget.tokens(said) == 125 + 8
+    assert prompt_budget.tokens([{"content": "abc"}, {"content": "d"}]) == 1 + 8, "rests of messages count together"
 
 
 @pytest.mark.parametrize(("given", "left"), [(3600, 3590), (604_800, 604_790), (10, 5), (1, 0.5)])
@@ -285,7 +295,7 @@ class _Clock:
 
 async def test_patience_doubles_obeys_and_ends() -> None:
     clock, tries = _Clock(), 0
-    insistence = retry.Patience(60, first=1, longest=8, clock=lambda: clock.now, sleep=clock.sleep, draw=lambda: 1.0)
+    retries = retry.Retry(60, first=1, longest=8, clock=lambda: clock.now, sleep=clock.sleep, draw=lambda: 1.0)
 
     async def busy() -> None:
         nonlocal tries
@@ -293,7 +303,7 @@ async def test_patience_doubles_obeys_and_ends() -> None:
         raise errors.StoreUnavailable("busy", retry_after=20 if tries == 3 else None)
 
     with pytest.raises(errors.StoreUnavailable):
-        await insistence.insist("x", busy)
+        await retries.call("x", busy)
     assert clock.waits == [1, 2, 20, 8, 8, 8, 8]
     assert tries == len(clock.waits) + 1
 
@@ -302,7 +312,7 @@ async def test_patience_doubles_obeys_and_ends() -> None:
 
     clock.waits.clear()
     with pytest.raises(errors.InvalidInput):
-        await insistence.insist("x", wrong)
+        await retries.call("x", wrong)
     assert clock.waits == []
 
 

@@ -74,7 +74,7 @@ class Parts:
     async def box(self, **given: Any) -> tuple[toolbox.Toolbox, fence.Fence]:
         """The tools of another process of the run, and its fence."""
         self.attempt += 1
-        database = mongo.Database(self.store.client, self.store.name, retry.Patience(5))
+        database = mongo.Database(self.store.client, self.store.name, retry.Retry(5))
         guard = fence.Fence(database, self.uid, self.attempt, f"holder-{self.attempt}")
         await guard.claim(NOW)
 

@@ -40,7 +40,7 @@ class Run:
         """Have the call settled by another process of the run."""
         tools, guard = await self.made.box(**settings)
         tool = parts.acting(tools, name)
-        database = mongo.Database(self.made.store.client, self.made.store.name, retry.Patience(5))
+        database = mongo.Database(self.made.store.client, self.made.store.name, retry.Retry(5))
         self._book = book = ledger.Ledger(database, guard, lambda: parts.NOW, self.decisions)
         parsed = port.parse(tool, given)
         return await book.settle("r1.d1", ordinal, tool.effect(parsed, parts.place(ordinal)))

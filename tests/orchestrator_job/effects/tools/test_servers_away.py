@@ -143,7 +143,7 @@ async def settled_later(bench: workbench.Bench, tools: list[port.Tool]) -> tool_
         return toolbox.Toolbox(tools)
 
     means = bench.means
-    made = inflight_effects.Unsettled(means.book, means.records, means.insistence, workbench.VIEWER, opener)
+    made = inflight_effects.Unsettled(means.book, means.records, means.retries, workbench.VIEWER, opener)
     return await made.settle(2, rules_context.Standing())
 
 

@@ -188,7 +188,7 @@ async def test_a_commit_is_pushed_after_its_diff_was_shown(place: Place) -> None
     for wrong in ({"branch": "main", "commit": commit}, {"branch": "jervis/area", "commit": "0" * 40}):
         with pytest.raises(port.Misused):
             push.aims(port.parse(push, wrong))
-    database = mongo.Database(place.made.store.client, place.made.store.name, retry.Patience(5))
+    database = mongo.Database(place.made.store.client, place.made.store.name, retry.Retry(5))
     book = ledger.Ledger(database, guard, lambda: parts.NOW)
     receipt = await book.settle("r1.d1", 4, push.effect(given, parts.place(4)))
     assert not receipt.get("failed"), receipt
