@@ -111,7 +111,7 @@ class Book:
         fields = ("commit", "wanted", "extractor", "updatedAt")
         with mongo.translated():
             cursor = self._branches.find({}, dict.fromkeys(fields, 1))
-            return [tuple(row.get(name, "") for name in fields) async for row in cursor]
+            return [tuple(row[name] for name in fields) async for row in cursor]
 
     async def record(self, owner: scope.Scope, branch: Branch) -> None:
         """Write what is known of a branch."""
@@ -242,14 +242,14 @@ def _branch(row: Mapping[str, Any]) -> Branch:
         tuple(Entry(*one) for one in tree["files"]),
         tuple((one[0], one[1], one[2]) for one in tree["skipped"]),
         row["figures"],
-        tuple(row.get("access", ())),
-        row.get("wanted", ""),
-        bool(row.get("default")),
-        row.get("coming", ""),
+        tuple(row["access"]),
+        row["wanted"],
+        row["default"],
+        row["coming"],
         tuple(tree.get("litter", ())),
-        row.get("host", ""),
-        row.get("cpg", ""),
-        row.get("analysed", ""),
+        row["host"],
+        row["cpg"],
+        row["analysed"],
         str(tree.get("sent") or ""),
     )
 
