@@ -1,4 +1,4 @@
-"""The reading paths of ARCHITECTURE.md, compared with the files that a process enters.
+"""The reading paths of ARCHITECTURE.md, compared with what a process calls.
 
 async def test_a_request(recording: Path) -> None:      # from tests.flow import recording
     ...                                                 # start the process by the nursery
@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,8 @@ from tests import waiting
 from tests.nursery import recorder
 
 _PAGE = Path(__file__).resolve().parents[1] / "ARCHITECTURE.md"
-_MOST = 8
+_ROW = re.compile(r"^\| \w+ +\| `([\w/]+\.py)` +\| `([\w.]+)` +\|", re.MULTILINE)
+_FILES = 8
 """Files that a stranger opens for a main flow."""
 
 
@@ -40,31 +41,21 @@ def begin(pid: int, folder: Path) -> None:
 
 
 def end(pid: int, folder: Path) -> list[str]:
-    """The trace since `begin`: paths in the repository, each as often as a call entered it from another file."""
-    return _signalled(pid, recorder.END, folder / recorder.ENDED).split()
+    """The functions that were called since `begin`, by their first calls: `router/priority.py:level`."""
+    return _signalled(pid, recorder.END, folder / recorder.ENDED).splitlines()
 
 
 def of_ended(folder: Path) -> list[str]:
-    """The trace of a process that has ended by itself, from its first call."""
-    return (folder / recorder.ENDED).read_text().split()
+    """Those of a process that has ended by itself, from its first call."""
+    return (folder / recorder.ENDED).read_text().splitlines()
 
 
-def agrees(flow: str, trace: Sequence[str]) -> None:
-    """The process entered the files of that reading path in the page's order, and in all no more than the page says."""
+def agrees(flow: str, called: Sequence[str]) -> None:
+    """What that reading path lists was called, in its order of first calls."""
     section = _PAGE.read_text().split(f"\n## The reading path of {flow}\n")[1].split("\n## ")[0]
-    rows = [line.split("|")[2] for line in section.splitlines() if line.startswith("|")]
-    path = [file for row in rows for file in re.findall(r"`([\w/]+\.py)`", row)]
-    entered = dict.fromkeys(trace)
-    assert len(path) == _MOST
-    most = int(re.findall(r"^At most (\d+) files of the product are entered", section, re.MULTILINE)[0])
-    assert len(entered) <= most, sorted(entered)
-    assert not (missed := _missed(path, trace)), f"{missed} is not entered after {path}, but {list(entered)}"
-
-
-def _missed(path: Sequence[str], trace: Sequence[str]) -> str:
-    """The first file of the path that the trace does not enter after the ones before it; empty if there is none."""
-    steps: Iterator[str] = iter(trace)
-    return next((file for file in path if file not in steps), "")
+    path = [f"{file}:{name}" for file, name in _ROW.findall(section)]
+    assert len(path) == _FILES
+    assert [place for place in called if place in path] == path
 
 
 def _signalled(pid: int, number: signal.Signals, answer: Path) -> str:

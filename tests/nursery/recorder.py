@@ -1,6 +1,6 @@
-"""Records which files of the product a process enters, in which order (`tests/flow.py`).
+"""Records which functions of the product a process calls, in the order of their first calls (`tests/flow.py`).
 
-A file stands in the trace each time that a call enters it from another one, in any thread (`sys.setprofile`).
+Functions of all threads (`sys.setprofile`), as `controllers/pendingtask/decide.py:decide`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 VARIABLE = "RECORDED_FLOW"
@@ -22,8 +22,6 @@ BEGUN, ENDED = "begun", "ended"
 """The files that say so. A child that ends by itself writes its trace as well."""
 _ROOT = f"{Path(__file__).resolve().parents[2]}/"
 _NOT_PRODUCT = tuple(f"{_ROOT}{name}/" for name in ("tests", ".venv"))
-_MOST = 1_000_000
-"""Entries of a trace: more than a request or a task makes."""
 
 
 def install() -> None:
@@ -40,23 +38,20 @@ def install() -> None:
 class _Recorder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._trace: list[str] = []
-        self._last = ""
+        self._called: dict[CodeType, None] = {}
 
     def enter(self, frame: FrameType, event: str, _: Any) -> None:
-        path = frame.f_code.co_filename
-        if event != "call" or path == self._last or frame.f_code.co_name == "<module>":
-            return
-        if path.startswith(_ROOT) and not path.startswith(_NOT_PRODUCT) and len(self._trace) < _MOST:
-            self._last = path
-            self._trace.append(path.removeprefix(_ROOT))
+        if event == "call" and frame.f_code.co_filename.startswith(_ROOT):
+            self._called.setdefault(frame.f_code)
 
     def begin(self, *_: Any) -> None:
-        self._trace, self._last = [], ""
+        self._called = {}
         self._write(BEGUN, "")
 
     def end(self, *_: Any) -> None:
-        self._write(ENDED, "\n".join(self._trace))
+        ours = (code for code in list(self._called) if not code.co_filename.startswith(_NOT_PRODUCT))
+        lines = (f"{code.co_filename.removeprefix(_ROOT)}:{code.co_qualname}" for code in ours)
+        self._write(ENDED, "\n".join(line for line in lines if not line.endswith(":<module>")))
 
     def _write(self, name: str, text: str) -> None:
         """Whole, or not at all."""

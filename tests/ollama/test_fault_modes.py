@@ -20,7 +20,6 @@ from tests.ollama.twins import (
     ENDLESS,
     OPTIONS,
     OTHER,
-    PATIENCE,
     SPEAKER,
     TOOLS,
     Real,
@@ -28,7 +27,7 @@ from tests.ollama.twins import (
     Server,
     Simulated,
 )
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 PROGRAM = os.environ.get("JERVIS_TEST_OLLAMA", "")
 pytestmark = pytest.mark.skipif(not PROGRAM, reason="JERVIS_TEST_OLLAMA names no program: see make test-ollama")

@@ -22,12 +22,10 @@ from router.backends import verdict
 from tests import ports
 from tests.fakes.ollama import process
 from tests.ollama import gguf
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 SPEAKER, OTHER, TOOLS, EMBEDDER = "speaker", "other", "tooled", "embedder"
 CONTEXT = 4096
-PATIENCE = 120
-"""Seconds; only bounds a test that fails."""
 OPTIONS = {"seed": 7, "temperature": 0, "num_predict": 12, "num_thread": 1}
 ENDLESS = {"seed": 7, "num_predict": -1, "num_thread": 1}
 
