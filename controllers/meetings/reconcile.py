@@ -79,7 +79,7 @@ class Transcriptions:
 
         if row["jobNamespace"] != self._template.run.namespace:
             return await self._missed(row, "JobLost", "Its Job was made by another release.")
-        found = await self._jobs.ensure(
+        raw = await self._jobs.ensure(
             job_tracker.Wanted(
                 row["job"],
                 row["_id"],
@@ -90,9 +90,9 @@ class Transcriptions:
                 created=self._metrics.transcriptions.labels("begun").inc,
             )
         )
-        if found is None:
+        if raw is None:
             return await self._missed(row, "JobLost", "Its Job vanished.")
-        end = job_tracker.ended(found)
+        end = job_tracker.ended(raw)
         return True if end is None else await self._missed(row, *_outcome(end))
 
     async def _missed(self, row: store.Row, outcome: str, reason: str) -> bool:

@@ -121,7 +121,7 @@ class Sandboxes:
             self._fence()
             await self._commands.made(command)
 
-        found = await self._jobs.ensure(
+        raw = await self._jobs.ensure(
             job_tracker.Wanted(
                 job.name(command),
                 job.identity(command),
@@ -131,10 +131,10 @@ class Sandboxes:
                 record_made=record_made,
             )
         )
-        if found is None:
+        if raw is None:
             await self._fail(command.id, "Its Job vanished.")
             return False
-        end = job_tracker.ended(found)
+        end = job_tracker.ended(raw)
         if end is None:
             return True
         await self._end(command, end)
