@@ -133,6 +133,16 @@ def basic(username: str, password: str) -> Headers:
     return {"Authorization": f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode()}"}
 
 
+def without_end(path: str, segments: str) -> str:
+    """The path of an `Url` without these whole segments at its end."""
+    return f"/{path}".removesuffix(f"/{segments}").strip("/")
+
+
+def without_beginning(path: str, segments: str) -> str:
+    """The path of an `Url` without these whole segments at its beginning."""
+    return f"{path}/".removeprefix(f"{segments}/").strip("/")
+
+
 def is_repository(name: str) -> bool:
     """Whether it is owner/name, or deeper, and cannot lead to another path."""
     parts = name.split("/")
