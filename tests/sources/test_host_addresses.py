@@ -224,6 +224,16 @@ def test_an_api_alone_names_no_repository(kind: str, path: str) -> None:
         )
 
 
+@pytest.mark.parametrize("kind", ["GitHub", "GitLab", "Gitea"])
+@pytest.mark.parametrize("mark", [chr(code) for code in (*range(0x21), 0x7F)] + ["?", "#", "%", "\\"])
+def test_a_name_that_leads_to_another_path_is_none_of_a_repository(kind: str, mark: str) -> None:
+    for name in (f"a/.{mark}./.{mark}./user", f"a/{mark}b", f"a/b{mark}", f"{mark}a/b"):
+        with pytest.raises(port.Misconfigured, match="name no repository"):
+            host_address.derive(
+                table.RULES[Type(kind)], spec_of(kind, "https://h.example", (name,)), {"token": TOKEN}, plain=False
+            )
+
+
 @pytest.mark.parametrize(
     "url",
     [
