@@ -12,6 +12,8 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 # A user and a password stand between the scheme and the last "@" before the path.
 _USERINFO = re.compile(r"(?<=://)[^/?#]*@")
+_UNSENT = re.compile(r"[\x00-\x20\x7f]")
+"""Characters that no URL has (RFC 3986 2)."""
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
 _TRANSLATED = ipaddress.IPv6Network("::ffff:0:0:0/96")
@@ -43,9 +45,10 @@ def path(*segments: str) -> str:
 def leads_away(path: str) -> bool:
     """Whether a path has a segment that clients and servers take for another place than it says: `.` and `..`, quoted
     or not (RFC 3986 5.2.4; WHATWG URL, "double-dot path segment"), or what some read as a slash. No caller of a
-    service means that, so whoever sends a path asks this first."""
+    service means that, so each sender of a path asks this first. A control character or a space, not quoted, leads away
+    wherever it stands: parsers drop some of them (WHATWG URL, "basic URL parser"), and `..` may be what stays."""
     bare = path.partition("?")[0].partition("#")[0]
-    if len(bare) > _LONGEST_PATH:
+    if len(bare) > _LONGEST_PATH or _UNSENT.search(bare):
         return True
     # As often as it is quoted: some servers unquote what a proxy before them has unquoted.
     for _ in range(_MOST_QUOTED):
@@ -55,7 +58,7 @@ def leads_away(path: str) -> bool:
         bare = unquoted
     else:
         return True
-    return any(segment in (".", "..") for segment in re.split(r"[/\\]", bare))
+    return any(_UNSENT.sub("", segment) in (".", "..") for segment in re.split(r"[/\\]", bare))
 
 
 def carried(address: Address) -> Address:

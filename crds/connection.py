@@ -201,7 +201,7 @@ class Spec(Model):
             ),
             (
                 f"{_OTHER_TYPES} || {_NO_INCLUDE}"
-                " || self.filter.include.all(one, one.matches('^[^/ ?#]+(/[^/ ?#]+)+$'))",
+                " || self.filter.include.all(one, one.matches('^[^/ ?#[:cntrl:]]+(/[^/ ?#[:cntrl:]]+)+$'))",
                 "filter.include of this type has names of repositories, for example owner/name",
             ),
             (

@@ -145,7 +145,7 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
     runners = [await _listen(health.application(), config.metrics_host, config.metrics_port)]
     api = kube.Kube(loaded, session, fence=_free)
     database = store[config.mongodb_database]
-    assigned = assignments.Assignments(database, release=config.release)
+    assigned = assignments.Assignments(database, lasts=config.claim_seconds, release=config.release)
     stored = items.Items(database)
     # Patient: commits are embedded while they are answered.
     knowledge = kb.Client(config.kb_url, http, token=config.kb_token, patient=True)
@@ -208,7 +208,7 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
         measured,
         owner=owner,
         width=config.at_once,
-        renew=assignments.LASTS / 3,
+        renew=config.claim_seconds / 3,
         wall=wall,
         monotonic=time.monotonic,
         stored_here={connection.Type.MEETING: partial(meeting.Meetings, kept)},

@@ -39,6 +39,8 @@ class Release(BaseSettings):
     """Its context window in tokens; None: the GpuBackend's."""
     mongodb_uri: Annotated[str, Field(repr=False)] = "mongodb://localhost:27017"
     mongodb_database: str = "jervis"
+    claim_seconds: Annotated[float, Field(ge=3)] = 60
+    """Seconds after which the Connections of a pod that ended without a word are polled by another."""
     loopback: bool = False
     """Sources may be at a loopback address: for a process outside of a cluster."""
     workspace: str = "/var/lib/jervis/git"

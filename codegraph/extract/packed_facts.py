@@ -15,13 +15,22 @@ from codegraph.resolve.project import Project
 _NAME_CHARS, _DEEPEST = 2000, 64
 
 
+_UNREADABLE = (
+    pickle.UnpicklingError, AttributeError, EOFError, ImportError, IndexError, KeyError, TypeError, ValueError
+)  # fmt: skip
+
+
+class UnreadableError(Exception):
+    """Stored facts that this version cannot read: another one wrote them."""
+
+
 def pack(*found: FileFacts | Skipped | configuration.File) -> bytes:
     """All that is known of one file, as `read` takes it; two of them, one behind the other, are one as well."""
     return pickle.dumps(found, pickle.HIGHEST_PROTOCOL)
 
 
 def read(packed: Sequence[bytes]) -> tuple[Project, tuple[Skipped, ...]]:
-    """The project of these files, and those of them that were given up."""
+    """The project of these files, and those of them that were given up. Raises `UnreadableError`."""
     found = [each for one in packed for each in _unpacked(one)]
     files = {one.path: _plain(one) for one in found if isinstance(one, FileFacts)}
     project = {one.path: one.content for one in found if isinstance(one, configuration.File)}
@@ -31,7 +40,11 @@ def read(packed: Sequence[bytes]) -> tuple[Project, tuple[Skipped, ...]]:
 def _unpacked(body: bytes) -> Iterator[FileFacts | Skipped | configuration.File]:
     stream = io.BytesIO(body)
     while stream.tell() < len(body):
-        yield from worker.Answers(stream).load()
+        try:
+            found = worker.Answers(stream).load()
+        except _UNREADABLE as error:
+            raise UnreadableError(f"{type(error).__name__}: {error}") from None
+        yield from found
 
 
 def _plain(file: FileFacts) -> FileFacts:

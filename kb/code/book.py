@@ -182,6 +182,13 @@ class Book:
                     found[row["_id"]] = _unpacked(row["facts"])
         return [found[one] for one in wanted if one in found]
 
+    async def drop(self, owner: scope.Scope, extractor: str, files: Sequence[tuple[str, str]]) -> None:
+        """Delete the facts of files: branches that need them are read anew."""
+        unwanted = [facts_id(owner, extractor, path, blob) for path, blob in files]
+        with mongo.translated():
+            for start in range(0, len(unwanted), _BATCH):
+                await self._facts.delete_many({"_id": {"$in": unwanted[start : start + _BATCH]}})
+
     async def regroup(self, owner: scope.Scope) -> list[str]:
         """Let what is known of the project's branches belong to the owner's group; the ids of what changed."""
         moved = await mongo.regroup(self._branches, owner, {})

@@ -10,6 +10,7 @@ import codegraph
 from codegraph import api
 from codegraph.answer import worker
 from codegraph.branch import analyst
+from codegraph.extract import packed_facts
 from crds import scope
 from kb import errors
 from kb.code import book
@@ -27,7 +28,8 @@ class Questions:
 
     async def ask(self, kind: str, asked: api.CodeQuestion) -> str:
         """The reply as JSON. Raises `kb.errors.NotFound` for a branch or a symbol that is not known, `Invalid` for one
-        that is not said clearly enough, `codegraph.branch.analyst.MemoryExceeded`."""
+        that is not said clearly enough, `codegraph.branch.analyst.MemoryExceeded`, `Stale` for one whose facts another
+        version has written."""
         _, _, found = await self._asked(kind, asked)
         if isinstance(found, errors.NotFound):
             raise found
@@ -90,7 +92,14 @@ class Questions:
         if branch.cpg and not said:
             held = f"{held}|{branch.updated_at}"
         stored = (packed, b"".join(said), files)
-        return coverage, await self._analyst.run(worker.answer, held, *what, stored, *more, _json(coverage))
+        try:
+            return coverage, await self._analyst.run(worker.answer, held, *what, stored, *more, _json(coverage))
+        except packed_facts.UnreadableError as error:
+            raise errors.Stale(
+                f"another version of the knowledge base has read the branch (extractor {branch.extractor})",
+                field="branch",
+                remedy="It is read anew with its next commit, or by POST /api/v1/ingest/git-structure.",
+            ) from error
 
     async def _branch(self, asked: api.CodeQuestion) -> tuple[scope.Scope, book.Branch]:
         found = await self._book.visible(asked.scope, asked.repository, asked.branch or "")

@@ -246,10 +246,18 @@ class Structures:
         added: dict[str, int] | None = None,
     ) -> api.GitStructureReply:
         """`added` is filled with what Joern's export adds."""
-        packed = await self._book.load(sent.scope, codegraph.VERSION, [(one.path, one.blob) for one in sent.files])
+        files = [(one.path, one.blob) for one in sent.files]
+        packed = await self._book.load(sent.scope, codegraph.VERSION, files)
         said = await self._book.load(sent.scope, book.CPG, [before.cpg_file] if before.cpg else [])
-        with self._meters.stages.labels("structure").time(), self._meters.code_resolution.time():
-            found = await self._analyst.analyse(sent, packed, b"".join(said))
+        try:
+            with self._meters.stages.labels("structure").time(), self._meters.code_resolution.time():
+                found = await self._analyst.analyse(sent, packed, b"".join(said))
+        except packed_facts.UnreadableError:
+            # Whichever they are, their contents are asked for again.
+            turn.check()
+            await self._book.drop(sent.scope, codegraph.VERSION, files)
+            wanted = await self._wanted(sent)
+            return wanted or api.GitStructureReply(state="Writing", commit=sent.commit, left=len(files))
         if added is not None:
             added.update(found.added)
         head, *rest = found.documents

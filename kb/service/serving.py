@@ -126,7 +126,7 @@ async def serve(config: settings.Settings, worker: workers.Worker | None = None)
             stack.push_async_callback(asyncio.to_thread, traced.close)
             try:
                 await port.serve(starting.application(reason, meters))
-                addresses = await port.serve(await _built(config, worker, meters, stack, migrated))
+                addresses = await port.serve(await build(config, worker, meters, stack, migrated))
                 opening = None
                 # What exists now stays: a full collection would look at all of it, and every question would wait.
                 gc.collect()
@@ -142,7 +142,7 @@ async def serve(config: settings.Settings, worker: workers.Worker | None = None)
             raise
 
 
-async def _built(
+async def build(
     config: settings.Settings,
     worker: workers.Worker | None,
     meters: metrics.Metrics,

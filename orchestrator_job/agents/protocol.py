@@ -332,7 +332,7 @@ def _made(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(
         name
         for name in _named(texts)
-        if len(name) <= _MOST_NAME and name.isprintable() and not addresses.leads_away(name)
+        if len(name) <= _MOST_NAME and name.isprintable() and not addresses.leads_away(name.replace(" ", "%20"))
     )
 
 

@@ -27,7 +27,7 @@ CONNECTIONS, ITEMS = "source_connections", mongo_collections.SOURCE_ITEMS
 GONE = "Gone"
 """State of items that left their source."""
 LASTS = 60.0
-"""Seconds after which the Connections of a process that ended without a word are polled by another."""
+"""Seconds that a claim lasts, unless another number is passed."""
 
 UNKNOWN = timedelta(minutes=15)
 """Before a Connection that this version does not understand is looked at again."""

@@ -8,12 +8,15 @@ that the others do not, with the token least of all.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from crds import connection
 from sources.core import port
+
+_NOT_IN_A_NAME = re.compile(r"[\x00-\x20\x7f?#%\\]")
 
 Credentials = Mapping[str, str]
 """The values of a Secret by their keys."""
@@ -133,7 +136,17 @@ def basic(username: str, password: str) -> Headers:
     return {"Authorization": f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode()}"}
 
 
+def without_end(path: str, segments: str) -> str:
+    """The path of an `Url` without these whole segments at its end."""
+    return f"/{path}".removesuffix(f"/{segments}").strip("/")
+
+
+def without_beginning(path: str, segments: str) -> str:
+    """The path of an `Url` without these whole segments at its beginning."""
+    return f"{path}/".removeprefix(f"{segments}/").strip("/")
+
+
 def is_repository(name: str) -> bool:
     """Whether it is owner/name, or deeper, and cannot lead to another path."""
     parts = name.split("/")
-    return len(parts) > 1 and all(part and part.strip(".") and not set(part) & set(" ?#%\\") for part in parts)
+    return len(parts) > 1 and all(part.strip(".") and not _NOT_IN_A_NAME.search(part) for part in parts)

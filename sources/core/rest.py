@@ -110,7 +110,8 @@ class Rest:
     def url(self, path: str) -> str:
         """The address of a path; an address of the same host (a link of a page) stays. Raises `port.Unreachable` for
         one of another host, which must not get the credentials."""
-        # In any case a server's own words stand in it: numbers and names that it gave before.
+        # In any case a server's own words stand in it: numbers and names that it gave before. Some write spaces.
+        path = path.replace(" ", "%20")
         if addresses.leads_away(path):
             said = f"The source names {addresses.shown(path)[:200]!r}, which leads to another path."
             raise Absent(said, field="spec.url", remedy="It is left out; correct it at the source.")

@@ -50,7 +50,11 @@ PROCESSES = {
     ),
     "sources": (
         "sources.settings", "JERVIS_SOURCES_", ("sources",),
-        {"kubeconfig", "metrics_host", "api_host", "loopback"},
+        {
+            "kubeconfig", "metrics_host", "api_host", "loopback",
+            # Tests set this in order to be fast.
+            "claim_seconds",
+        },
     ),
     "ollama-gpu": (
         "tests.fakes.ollama.settings", "FAKE_OLLAMA_", ("simulator", "gpu"),

@@ -198,6 +198,23 @@ def test_facts_of_an_earlier_version_are_ranked_without_words_of_bodies(index: I
     assert first(ranks, "http header cannot be parsed")[0] == "shop/mail.py"
 
 
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        b"ckb.code.another\nFileFacts\n.",
+        b"ccodegraph.parse.facts\nNoSuchFacts\n.",
+        b"cos\nsystem\n.",
+        b"\x80\x05K",
+        b"J",
+    ],
+)
+def test_facts_of_a_version_that_is_not_known_are_unreadable(index: Index, foreign: bytes) -> None:
+    packed = [packed_facts.pack(file) for file in index.project.files.values()]
+    with pytest.raises(packed_facts.UnreadableError) as caught:
+        packed_facts.read([*packed, packed[0] + foreign])
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value), "it comes from a worker"
+
+
 def test_what_is_too_deep_to_be_kept_takes_its_words_along() -> None:
     deep = "".join(f"{' ' * depth}def f{depth}():\n" for depth in range(80)) + " " * 80 + "innermost()\n"
     packed = packed_facts.pack(extraction.extract("a.py", (deep + "outside()\n").encode(), "python"))

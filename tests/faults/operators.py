@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 
 from hack.cluster import process
-from tests import ports
+from tests import ports, variables
 from tests.nursery import children
 from tests.operator.process import MAIN, command
 
@@ -62,8 +62,9 @@ async def start(log: Path, settings: Mapping[str, object], namespaces: Sequence[
     await ready()
     port = ports.free()
     own = {"METRICS_HOST": "127.0.0.1", "METRICS_PORT": port, "HISTORY_PORT": 0, **settings}
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("JERVIS_")}
-    environment |= {f"JERVIS_OPERATOR_{key}": str(value) for key, value in own.items()}
+    named = {f"JERVIS_OPERATOR_{key}": str(value) for key, value in own.items()}
+    variables.check(named, "controllers.settings")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("JERVIS_")} | named
     _, *arguments = command(namespaces)
     # A fork's milliseconds, in which no cancellation can lose the process.
     made = Operator(nursery.start(environment, log, arguments, log.parent), port)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from tests import ports, waiting
+from tests import ports, variables, waiting
 from tests.nursery import children
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,8 +40,9 @@ class Operator:
         own = {"METRICS_HOST": "127.0.0.1", "METRICS_PORT": self.port, "PROBE_LOOPBACK": True, **settings}
         self.history_port = int(str(own.setdefault("HISTORY_PORT", ports.free())))
         own.setdefault("HISTORY_HOST", "127.0.0.1")
-        env = {key: value for key, value in os.environ.items() if not key.startswith("JERVIS_")}
-        env |= {f"JERVIS_OPERATOR_{key}": str(value) for key, value in own.items()}
+        named = {f"JERVIS_OPERATOR_{key}": str(value) for key, value in own.items()}
+        variables.check(named, "controllers.settings")
+        env = {key: value for key, value in os.environ.items() if not key.startswith("JERVIS_")} | named
         env["PYTHONPATH"] = str(ROOT)
         served = [str(settings["NAMESPACE"])] if namespaces is None else namespaces
         self.process = start(command(served), env, log, log.parent)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pymongo
 
-from tests import waiting
+from tests import variables, waiting
 from tests.fakes.ollama import process
 from tests.nursery import children
 from tests.orchestrator_job import mongowire
@@ -163,6 +163,7 @@ class Job:
     def _environment(self, attempt: int, more: Mapping[str, str]) -> dict[str, str]:
         own = {**self.environment, "JERVIS_ATTEMPT": str(attempt), **more}
         own.setdefault("JERVIS_TERMINATION_LOG", str(self._message(attempt)))
+        variables.check(own, "orchestrator_job.settings", "orchestrator_job.effects.tools.settings")
         self._message(attempt).write_text("")
         return {key: value for key, value in os.environ.items() if not key.startswith("JERVIS_")} | own
 

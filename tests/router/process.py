@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from router import client
-from tests import waiting
+from tests import variables, waiting
 from tests.nursery import children
 from tests.router import wire
 
@@ -144,7 +144,9 @@ def environment(backends: Sequence[Mapping[str, Any]] | None, settings: Mapping[
     """The environment of a router process."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("JERVIS_", "GPU_BACKENDS", "KUBE"))}
     given = {} if backends is None else {"GPU_BACKENDS": json.dumps(backends)}
-    return inherited | _QUICK | given | {f"JERVIS_ROUTER_{k.upper()}": v for k, v in settings.items()}
+    named = _QUICK | {f"JERVIS_ROUTER_{k.upper()}": v for k, v in settings.items()}
+    variables.check(named, "router.settings")
+    return inherited | given | named
 
 
 @asynccontextmanager

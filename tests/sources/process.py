@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from tests import ports, waiting
+from tests import ports, variables, waiting
 from tests.nursery import children
 
 
@@ -20,8 +20,9 @@ class Sources:
         self.port, self.log = ports.free(), log
         own: dict[str, object] = {"METRICS_HOST": "127.0.0.1", "METRICS_PORT": self.port, "PLAINTEXT": True}
         own |= {"API_HOST": "127.0.0.1", "API_PORT": ports.free(), "LOOPBACK": True, **settings}
-        env = {key: value for key, value in os.environ.items() if not key.startswith("JERVIS_")}
-        env |= {f"JERVIS_SOURCES_{key}": str(value) for key, value in own.items()}
+        named = {f"JERVIS_SOURCES_{key}": str(value) for key, value in own.items()}
+        variables.check(named, "sources.settings")
+        env = {key: value for key, value in os.environ.items() if not key.startswith("JERVIS_")} | named
         env["PYTHONPATH"] = str(Path(__file__).resolve().parents[2])
         self.process = children.forked(["sources"], env, log, log.parent)
 

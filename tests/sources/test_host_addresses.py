@@ -42,18 +42,29 @@ FORMS: list[tuple[str, str, tuple[str, ...], str]] = [
     ("GitLab", "/gitlab", ("team/shop",), f"/gitlab/api/v4{SHOP}"),
     ("GitLab", "/gitlab/", ("team/shop",), f"/gitlab/api/v4{SHOP}"),
     ("GitLab", "/gitlab/api/v4/", ("team/shop",), f"/gitlab/api/v4{SHOP}"),
+    ("GitLab", "/gitlab/myapi/v4/", ("team/shop",), f"/gitlab/myapi/v4/api/v4{SHOP}"),
+    ("GitLab", "/team/myapi/v4", (), "/api/v4/projects/team%2Fmyapi%2Fv4"),
+    ("GitLab", "/team/api/v4", (), "/api/v4/projects/team%2Fapi%2Fv4"),
     ("GitHub", "/acme/shop", (), "/api/v3/repos/acme/shop"),
     ("GitHub", "/acme/shop/", (), "/api/v3/repos/acme/shop"),
     ("GitHub", "/acme/shop.git", (), "/api/v3/repos/acme/shop"),
     ("GitHub", "/acme/shop/issues", (), "/api/v3/repos/acme/shop"),
     ("GitHub", "/api/v3/repos/acme/shop", (), "/api/v3/repos/acme/shop"),
     ("GitHub", "/api/v3/", ("acme/shop",), "/api/v3/repos/acme/shop"),
+    ("GitHub", "/api/v3/acme/shop", (), "/api/v3/repos/acme/shop"),
+    ("GitHub", "/api/v3x/shop", (), "/api/v3/repos/api/v3x"),
+    ("GitHub", "/repos/shop", (), "/api/v3/repos/repos/shop"),
+    ("GitHub", "/repos/shop/issues", (), "/api/v3/repos/repos/shop"),
+    ("GitHub", "/api/v3/repos/repos/shop", (), "/api/v3/repos/repos/shop"),
     ("GitHub", "", ("acme/shop",), "/api/v3/repos/acme/shop"),
     ("Gitea", "/acme/shop", (), "/api/v1/repos/acme/shop"),
     ("Gitea", "/acme/shop.git/", (), "/api/v1/repos/acme/shop"),
     ("Gitea", "/git/acme/shop", (), "/git/api/v1/repos/acme/shop"),
     ("Gitea", "/git/", ("acme/shop",), "/git/api/v1/repos/acme/shop"),
     ("Gitea", "/git/api/v1", ("acme/shop",), "/git/api/v1/repos/acme/shop"),
+    ("Gitea", "/git/myapi/v1", ("acme/shop",), "/git/myapi/v1/api/v1/repos/acme/shop"),
+    ("Gitea", "/acme/myapi/v1", (), "/acme/api/v1/repos/myapi/v1"),
+    ("Gitea", "/myapi/v1", (), "/api/v1/repos/myapi/v1"),
     ("Jira", "", ("SHOP",), "/rest/api/"),
     ("Jira", "/jira/", ("SHOP",), "/jira/rest/api/"),
     ("Confluence", "/wiki", ("SHOP",), "/wiki/rest/api/"),
@@ -187,6 +198,40 @@ def test_a_url_that_no_token_may_go_to_is_refused(kind: str, url: str) -> None:
 def test_github_com_has_its_api_at_another_host(url: str) -> None:
     found = host_address.derive(table.RULES[Type.GITHUB], spec_of("GitHub", url), {"token": TOKEN}, plain=False)
     assert (found.api, found.web, found.names) == ("https://api.github.com", "https://github.com", ("a/b",))
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://api.github.com/repos/a/b", "a/b"),
+        ("https://api.github.com/repos/repos/b", "repos/b"),
+        ("https://API.github.com:443/repos/a/b", "a/b"),
+        ("https://github.com/repos/b", "repos/b"),
+        ("https://acme.ghe.com/repos/b", "repos/b"),
+        ("https://api.acme.ghe.com/repos/a/b", "a/b"),
+    ],
+)
+def test_a_path_of_github_s_api_names_the_repository_after_repos(url: str, name: str) -> None:
+    found = host_address.derive(table.RULES[Type.GITHUB], spec_of("GitHub", url), {"token": TOKEN}, plain=False)
+    assert found.names == (name,)
+
+
+@pytest.mark.parametrize(("kind", "path"), [("GitLab", "/api/v4"), ("GitHub", "/api/v3/"), ("Gitea", "/git/api/v1")])
+def test_an_api_alone_names_no_repository(kind: str, path: str) -> None:
+    with pytest.raises(port.Misconfigured, match="name no repository"):
+        host_address.derive(
+            table.RULES[Type(kind)], spec_of(kind, f"https://git.example{path}"), {"token": TOKEN}, plain=False
+        )
+
+
+@pytest.mark.parametrize("kind", ["GitHub", "GitLab", "Gitea"])
+@pytest.mark.parametrize("mark", [chr(code) for code in (*range(0x21), 0x7F)] + ["?", "#", "%", "\\"])
+def test_a_name_that_leads_to_another_path_is_none_of_a_repository(kind: str, mark: str) -> None:
+    for name in (f"a/.{mark}./.{mark}./user", f"a/{mark}b", f"a/b{mark}", f"{mark}a/b"):
+        with pytest.raises(port.Misconfigured, match="name no repository"):
+            host_address.derive(
+                table.RULES[Type(kind)], spec_of(kind, "https://h.example", (name,)), {"token": TOKEN}, plain=False
+            )
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,17 @@ async def test_an_answer_means_one_thing(
         assert getattr(caught.value, "retry_after") == pause  # noqa: B009
 
 
+@pytest.mark.parametrize("path", [" ../user", "a/.\n./.\n./user", "a/.\t./user", "\x1f../user", "a/%2e%0a%2e/user"])
+def test_a_path_that_becomes_another_one_is_not_asked_for(path: str) -> None:
+    with pytest.raises(rest.Absent, match="leads to another path"):
+        client("https://host.example/api/v3").url(path)
+
+
+def test_a_server_s_own_path_may_have_spaces() -> None:
+    api = client("https://host.example/api/v3")
+    assert api.url("files/a b.pdf?name=a b") == "https://host.example/api/v3/files/a%20b.pdf?name=a%20b"
+
+
 async def test_another_host_never_gets_the_credentials() -> None:
     seen: list[str | None] = []
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from sources.core import host_address
 
+_API = "api/v1"
+
 
 def _locate(url: host_address.Url, include: tuple[str, ...]) -> host_address.Location:
     """https://git.example/owner/repository, which may stand below a path; with `include` the server or its API."""
-    names = url.path.removesuffix("api/v1").removesuffix(".git").strip("/").split("/")
+    # No user is called `api`: Gitea keeps the name for itself.
+    names = host_address.without_end(url.path, _API).removesuffix(".git").strip("/").split("/")
     names, repository = (names, "") if include else (names[:-2], "/".join(names[-2:]))
     web = "/".join((url.root, *names)).rstrip("/")
-    return host_address.Location(f"{web}/api/v1", web, include or ((repository,) if repository else ()))
+    return host_address.Location(f"{web}/{_API}", web, include or ((repository,) if repository else ()))
 
 
 def _login(credentials: host_address.Credentials, key: str) -> host_address.Headers:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sources.core import host_address
 
+_API = "api/v3"
 _PUBLIC = ("github.com", "www.github.com", "api.github.com")
 
 
@@ -19,8 +20,10 @@ def _locate(url: host_address.Url, include: tuple[str, ...]) -> host_address.Loc
         api = f"{url.scheme}://api.{url.host.removeprefix('api.')}"
         web = url.root.replace("://api.", "://")
     else:
-        api, web = f"{url.root}/api/v3", url.root
-    path = url.path.removeprefix("api/v3").strip("/").removeprefix("repos/")
+        api, web = f"{url.root}/{_API}", url.root
+    path = host_address.without_beginning(url.path, _API)
+    if path != url.path or api.endswith(f"://{url.host}"):
+        path = host_address.without_beginning(path, "repos")
     repository = "/".join(path.removesuffix(".git").split("/")[:2])
     return host_address.Location(api, web, include or ((repository,) if repository else ()))
 

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from sources.core import host_address
 
+_API = "api/v4"
+
 
 def _locate(url: host_address.Url, include: tuple[str, ...]) -> host_address.Location:
     """https://gitlab.example/group/subgroup/project and its pages (/-/issues); with `include` the server or its API."""
-    path = f"{url.path}/".partition("/-/")[0].strip("/").removesuffix(".git").removesuffix("api/v4").strip("/")
+    path = f"{url.path}/".partition("/-/")[0].strip("/").removesuffix(".git").strip("/")
+    if include or path == _API:
+        path = host_address.without_end(path, _API)
     web = f"{url.root}/{path}".rstrip("/") if include else url.root
-    return host_address.Location(f"{web}/api/v4", web, include or ((path,) if path else ()))
+    return host_address.Location(f"{web}/{_API}", web, include or ((path,) if path else ()))
 
 
 def _login(credentials: host_address.Credentials, key: str) -> host_address.Headers:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+import zstandard
 
 import codegraph
 from codegraph import api
@@ -200,3 +202,30 @@ async def test_any_changes_end_in_what_a_rebuild_gives(
     await served.code.structure(tree(files, commit=f"{11:040x}"))
     assert await known(kb) == after
     assert await kb.state() == state
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        pytest.param(b"ckb.code.another\nFileFacts\n.", id="a module that is not there"),
+        pytest.param(b"ccodegraph.parse.facts\nNoSuchFacts\n.", id="a class that is not there"),
+        pytest.param(b"cos\nsystem\n.", id="no facts"),
+        pytest.param(pickle.dumps(("text",))[:-4], id="cut off"),
+    ],
+)
+async def test_facts_that_this_version_cannot_read_are_asked_for_again(
+    served: client.Client, database: mongo.Database, foreign: bytes
+) -> None:
+    """As another version of this release leaves them, before or after this one."""
+    await served.code.structure(tree(FILES))
+    body = zstandard.ZstdCompressor().compress(foreign)
+    await database[book.FACTS].update_one({"path": "app/shape.py"}, {"$set": {"facts": body}})
+    question = api.CodeMap(scope=scopes.SHOP, repository="acme/shop")
+    with pytest.raises(client.Rejected) as caught:
+        await served.code.map(question)
+    assert (caught.value.status, caught.value.code, caught.value.field) == (409, "stale", "branch")
+    again = await served.code.structure(tree(FILES, contents=False, commit="b" * 40))
+    assert (again.state, sorted(again.missing)) == ("Wanted", sorted(FILES))
+    done = await served.code.structure(tree(FILES, commit="b" * 40))
+    assert (done.state, done.files) == ("Done", 3)
+    assert (await served.code.map(question)).coverage.commit == "b" * 40

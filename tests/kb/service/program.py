@@ -16,7 +16,7 @@ import httpx
 
 from crds import scope
 from kb import client
-from tests import waiting
+from tests import variables, waiting
 from tests.kb import scopes
 from tests.nursery import children
 
@@ -91,6 +91,7 @@ Running = Callable[..., AbstractAsyncContextManager[Program]]
 
 def launch(log: Path, settings: dict[str, str], program: str = "kb") -> children.Child:
     """Start it, or the file `program`, with `JERVIS_KB_*` settings and nothing else of ours in its environment."""
+    variables.check(settings, "kb.settings")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("JERVIS_")}
     return children.of(program).start(kept | settings, log)
 

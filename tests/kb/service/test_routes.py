@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
+from types import MethodType
 from typing import Any
 
+import prometheus_client
 import pytest
+from pydantic import AnyHttpUrl, SecretStr
 
 from codegraph import client as code_client
 from codegraph import routes as code_routes
 from contracts import http_routes
 from contracts.http_routes import Caller
-from kb import client, routes
-from kb.service import http
-from kb.service.http import atomic, mcp
+from kb import client, errors, metrics, routes
+from kb.erasure import watch
+from kb.service import http, serving
+from kb.service.http import access, atomic, mcp
+from kb.settings import Settings
 
 _HTTP = Path(http.__file__).parent
+_SPECIFICATION = "/api/v1/openapi.json"
 NAMED = {
     name: row
     for table in (routes, code_routes)
@@ -53,9 +61,43 @@ def test_a_row_is_the_only_one_of_its_method_and_path() -> None:
     assert len(NAMED) == len(routes.ALL) + len(code_routes.ALL)
 
 
-def test_each_row_is_served_and_each_route_has_a_row() -> None:
-    served = {name for path in _HTTP.glob("*.py") for name in references(path)}
-    assert served & set(NAMED) == set(NAMED)
+async def test_each_row_is_served_and_each_route_has_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a process of mode "all", whose services are away. It does not wait for MongoDB until its driver gives up."""
+
+    async def away(_: watch.Watch) -> None:
+        raise errors.Away("mongodb", "it is not there")
+
+    monkeypatch.setattr(watch.Watch, "look", away)
+    nowhere = AnyHttpUrl("http://127.0.0.1:1")
+    config = Settings(
+        _env_file=None,
+        data_dir=tmp_path,
+        mongodb_uri=SecretStr("mongodb://127.0.0.1:1"),
+        router_url=nowhere,
+        weaviate_url=nowhere,
+    )
+    meters = metrics.Metrics(prometheus_client.CollectorRegistry())
+    async with contextlib.AsyncExitStack() as stack:
+        application = await serving.build(config, None, meters, stack, lambda done, total: None)
+    assert application[access.ROUTES] == {(row.method, row.path): row for row in ROWS}
+    added = {(one.method, one.resource.canonical): one.handler for one in application.router.routes() if one.resource}
+    programs = {one for one in added if not one[1].startswith(("/api/", access.MCP)) or one[1] == _SPECIFICATION}
+    assert rows(ROWS) == added.keys() - programs
+    answering = {place: unwrapped(added[place]) for place in rows(ROWS)}
+    assert len({(id(one.__self__), one.__func__) for one in answering.values()}) == len(ROWS)
+    assert [place for place, one in answering.items() if not (one.__doc__ or "").startswith(" ".join(place))] == [], (
+        "a handler's docstring begins with its route"
+    )
+
+
+def unwrapped(handler: Any) -> MethodType:
+    """The method behind what counts its calls or looks at their parameters."""
+    while not isinstance(handler, MethodType):
+        handler = inspect.getclosurevars(handler).nonlocals["handler"]
+    return handler
+
+
+def test_rows_of_their_own_are_in_few_modules() -> None:
     constructors = {
         path.stem
         for path in _HTTP.glob("*.py")

@@ -31,7 +31,7 @@ import pymongo
 from crds import scope
 from kb import api, client
 from kb.vectors.weaviate import Store as Index
-from tests import ports, waiting
+from tests import ports, variables, waiting
 from tests.fakes.arango import server as arango
 from tests.fakes.ollama import process as ollama
 from tests.kb import conftest
@@ -116,6 +116,7 @@ class Writer:
         """Return when it listens."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("JERVIS_")}
         place = {"JERVIS_KB_PORT": str(self._port), "JERVIS_KB_DATA_DIR": str(self._folder / "data")}
+        variables.check(self._settings | place, "kb.settings")
         program = str(Path(__file__).with_name("process.py"))
         self._process = children.of(program).start(kept | self._settings | place, self.log)
         async with httpx.AsyncClient(trust_env=False, verify=False) as http:
