@@ -97,7 +97,7 @@ def arguments(call: ast.Call, known: dict[str, Any]) -> list[tuple[inspect.Param
         parameters = inspect.signature(evaluated(call.func, known)).parameters
     except (NameError, AttributeError, TypeError, ValueError):
         return []
-    named = [(parameters[one.arg], one.value) for one in call.keywords if one.arg in parameters]
+    named = [(parameters[one.arg], one.value) for one in call.keywords if one.arg and one.arg in parameters]
     return [*zip(parameters.values(), call.args, strict=False), *named]
 
 
