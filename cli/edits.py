@@ -2,7 +2,7 @@
 
 Each function looks at the object as it was read and answers a patch, or None when the object says so already: a
 command that is given twice is harmless. What does not fit the state of the task raises `Misplaced` with the remedy.
-The operator's side of these rules is `controllers.pendingtask.waiting`; a test holds the two together.
+The operator's side of these rules is `controllers.pendingtask.decide`; a test holds the two together.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Order: by level; inside a level the clients take turns; of one client's requests the oldest goes first. A request that
 came back (its backend failed, or it gave way to a more urgent one) goes before the others of its level. The line also
-names its requests that are due (`ageing`); which of several lines has the next turn is decided by `scheduler`. Joining,
+names its requests that are due (`ageing`); which of several lines has the next turn is decided by `selection`. Joining,
 leaving anywhere and looking at the next one cost O(1).
 """
 
