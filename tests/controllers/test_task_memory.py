@@ -172,7 +172,7 @@ async def test_messages_are_written_once_for_the_run_that_works(written: Any) ->
         return web.json_response(task.wire())
 
     uri, own = os.environ["JERVIS_TEST_MONGODB_URI"], {"_id": build.UID}
-    written.insert_one({**own, "content": "hello", "messages": []})
+    written.insert_one({**own, "content": "hello", "messages": [], "leaderEpoch": 1})
     async with aiohttp.ClientSession() as http, httpserver.serving(serve, method="GET") as url:
         place = Place(http, url)
         assert place.cache.take(task.wire())
