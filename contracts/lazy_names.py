@@ -28,7 +28,7 @@ class Names:
     @functools.cache  # noqa: B019  # one for each package, as long as the process
     def modules(self) -> Mapping[str, tuple[str, str]]:
         """The names that callers may use, each with its module and its name there."""
-        blocks = (node for node in ast.parse(self._file.read_text()).body if isinstance(node, ast.If))
+        blocks = (node for node in ast.parse(self._file.read_text(encoding="utf-8")).body if isinstance(node, ast.If))
         imports = (node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom))
         return {alias.asname or alias.name: (str(node.module), alias.name) for node in imports for alias in node.names}
 
