@@ -253,4 +253,7 @@ class Fleet:
 
 def closed(gpu: Host, model: str) -> bool:
     """Is the GPU reserved, and not for that model? Then who needs it may use a CPU, at any level."""
-    return gpu.reservation is not None and gpu.residency is not None and not gpu.residency.means(model)
+    reservation, book = gpu.reservation, gpu.residency
+    if reservation is None or book is None or book.means(model):
+        return False
+    return model not in book.names([reservation.model_set] if reservation.model_set else [])

@@ -265,6 +265,9 @@ class Scheduler:
         effects: list[Effect] = [Dispatch(request, host.backend.name)]
         if host.residency is not None and request.level is Level.P0 and request.need is not Capability.EMBED:
             effects += self._allotment.urgent(run, now)
+        elif self._fleet.managed and not host.backend.gpu and request.metered:
+            gpus = self._fleet.route(self._fleet.key(request), now).gpus
+            effects += self._allotment.missed(request.model, gpus, now) if gpus else _NOTHING
         return effects
 
     def _fill(self, host: Host, now: float) -> list[Effect]:
