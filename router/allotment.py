@@ -191,7 +191,8 @@ class Allotment:
         other = reservation is not None and reservation.model_set != target
         return Standing(
             evicts=bool(book.evicted(target)),
-            since=book.since if host.used >= book.since else float("-inf"),  # what nobody has used is kept for nobody
+            # What nobody has used yet is kept for nobody.
+            since=book.since if book.adopted or host.used >= book.since else float("-inf"),
             reserved=reservation is not None and not reservation.implicit,
             urgent=other and reservation is not None and reservation.implicit,
             kept=self._waiting_for(book, target, now) if cost.rank == 3 else None,

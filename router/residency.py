@@ -81,6 +81,8 @@ class Residency:
         was chosen is not enough: one whose models could not be loaded, or have left by themselves, is not there."""
         self.since = float("-inf")
         """When that changed."""
+        self.adopted = True
+        """What is there was found there: an earlier router may have used it a moment ago."""
         self.known = False
         """Was the memory looked at since the server came (back)?"""
         self.swaps = 0
@@ -179,7 +181,7 @@ class Residency:
         if evicted:
             self.swaps += 1
         self.active = (*(name for name in self.active if name not in evicted and name != target), target)
-        self.since = now
+        self.since, self.adopted = now, False
         keep = self.names(self.active)
         for model in sorted((loaded | self._states.keys()) - keep):
             self._states[model] = State.LEAVING
@@ -203,7 +205,7 @@ class Residency:
 
     def adopt(self, loaded: frozenset[str], now: float) -> None:
         """A server that was not asked before: take what is in its memory for the work of an earlier router."""
-        self.known = True
+        self.known = self.adopted = True
         by_presence = sorted(self._sets, key=lambda name: (-len(self._contents[name] & loaded), name))
         for name in by_presence:
             if self._contents[name] & loaded and self._fits([*self.active, name]):

@@ -176,9 +176,10 @@ class Scheduler:
             self._queue.remove(request)
             effects.append(Refuse(request, Reason.DEADLINE))
         effects += self._allotment.tick(now)
-        if any(host.gone for host in self._fleet.hosts.values()):
+        missing = self._fleet.missing
+        self._fleet.tick(now)
+        if missing:
             effects += self._purge(now)  # those who waited for one that has been away for too long by now
-        self._fleet.forget_routes()  # a model that could not be loaded may be tried again by now
         return effects + self._fill_all(now) + self._react(now)
 
     # Questions.

@@ -164,18 +164,17 @@ def test_a_p0_of_any_set_waits_for_one_job_and_one_change_at_most(
     world = World([_gpu("gpu-0", memory, 1)])
     world.servers["gpu-0"].failing |= broken
     asked: list[Job] = []
+
+    def ask(model: str, gives_up: float | None) -> None:
+        asked.append(world.ask(Level.P0, model, job, gives_up=gives_up))
+
     for number, (model, leaves) in enumerate(urgent):
         if model not in broken:
             moment = 10.0 + number * 140.0
-            world.at(
-                moment,
-                lambda model=model, leaves=leaves: asked.append(
-                    world.ask(Level.P0, model, job, gives_up=1.0 if leaves else None)
-                ),
-            )
+            world.at(moment, partial(ask, model, 1.0 if leaves else None))
     for moment, level, model in others:
         world.at(moment, partial(world.ask, level, model, job))
     world.run(_END + 3000, tick=_TICK)
-    waits = [one.waited for one in asked if one.dispatched is not None]
-    assert all(one.dispatched is not None for one in asked if one.gives_up is None)
+    waits = [request.waited for request in asked if request.dispatched is not None]
+    assert all(request.dispatched is not None for request in asked if request.gives_up is None)
     assert max(waits, default=0.0) <= bound, waits
