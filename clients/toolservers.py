@@ -118,7 +118,7 @@ class _Listing:
 
     async def read(self, client: mcp.Client, transport: tool_transport.Transport) -> bool:
         """All pages. Raises Unreadable, and what the library raises."""
-        from mcp_types import PaginatedRequestParams
+        from mcp.types import PaginatedRequestParams
 
         cursor, seen = None, set[str]()
         for _ in range(_MOST_PAGES):
@@ -189,7 +189,7 @@ async def call(tool: Offered, arguments: Mapping[str, Any]) -> Answer:
 
     async def ask(client: mcp.Client, transport: tool_transport.Transport) -> Mapping[str, Any]:
         import mcp
-        from mcp_types import CallToolRequest, CallToolRequestParams, CallToolResult
+        from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult
 
         asked = CallToolRequest(params=CallToolRequestParams(name=tool.name, arguments=dict(arguments)))
         try:
