@@ -93,9 +93,9 @@ def prepare() -> None:
     del httpx2, mcp
 
 
-def allowed(patterns: Iterable[str], value: str) -> bool:
+def allowed(choices: Iterable[str], value: str) -> bool:
     """Whether one of the patterns, in which `*` stands for any text, is the value; none allow all."""
-    some = tuple(patterns)
+    some = tuple(choices)
     return not some or any(patterns.matches(routing.fold(one), routing.fold(value)) for one in some)
 
 
