@@ -20,7 +20,7 @@ from clients import http, json_bounds, tls_trust, tool_results, tool_transport
 from clients.tool_results import Answer
 from clients.tool_transport import Away, NotSent, Refused, Unreadable
 from contracts.rules import routing
-from crds import errors, tools
+from crds import errors, patterns, tools
 
 if TYPE_CHECKING:
     import mcp
@@ -90,15 +90,15 @@ def prepare() -> None:
     del mcp
 
 
-def allowed(patterns: Iterable[str], value: str) -> bool:
+def allowed(choices: Iterable[str], value: str) -> bool:
     """Whether one of the patterns, in which `*` stands for any text, is the value; none allow all."""
-    some = tuple(patterns)
-    return not some or any(routing.matches(routing.fold(one), routing.fold(value)) for one in some)
+    some = tuple(choices)
+    return not some or any(patterns.matches(routing.fold(one), routing.fold(value)) for one in some)
 
 
 def admits(server: tools.Server, client_id: str) -> bool:
     """Whether the server is there for this client, whose ID is compared as it is; an empty list names none."""
-    return any(routing.matches(one, client_id) for one in server.clients)
+    return any(patterns.matches(one, client_id) for one in server.clients)
 
 
 async def offered(server: tools.Server, seconds: float = math.inf) -> Catalogue:
