@@ -20,7 +20,7 @@ import httpx
 
 from clients import http, tls_trust
 from contracts.rules import routing
-from crds import errors, tools
+from crds import errors, patterns, tools
 
 if TYPE_CHECKING:
     import mcp
@@ -96,12 +96,12 @@ def prepare() -> None:
 def allowed(patterns: Iterable[str], value: str) -> bool:
     """Whether one of the patterns, in which `*` stands for any text, is the value; none allow all."""
     some = tuple(patterns)
-    return not some or any(routing.matches(routing.fold(one), routing.fold(value)) for one in some)
+    return not some or any(patterns.matches(routing.fold(one), routing.fold(value)) for one in some)
 
 
 def admits(server: tools.Server, client_id: str) -> bool:
     """Whether the server is there for this client, whose ID is compared as it is; an empty list names none."""
-    return any(routing.matches(one, client_id) for one in server.clients)
+    return any(patterns.matches(one, client_id) for one in server.clients)
 
 
 async def offered(server: tools.Server) -> list[Offered]:

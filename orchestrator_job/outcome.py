@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import crds.errors
-from crds import approvals, exit_reasons, pendingtask
+from crds import exit_reasons, pendingtask
 from kb import client as kb_client
 from orchestrator_job import errors
 from router import client as router_client
@@ -22,7 +22,8 @@ class Outcome:
 
     `unavailable` names the service that was unavailable (such as "router" or "mongodb") and `retry_after` the seconds
     it asked for; `field` and `remedy` name the change that is needed, where known. `plan` is what became of the plan,
-    `action` the effect that approval is asked for, `about` the entry of the ledger that the decision is for.
+    `waiting` the number of effects in `task_results` that approval is asked for, `about` the entry of the ledger of an
+    answer that it is asked for.
     `messages_read` is the number of the user's messages that the last round read; None where none began.
     """
 
@@ -35,7 +36,7 @@ class Outcome:
     field: str | None = None
     remedy: str | None = None
     plan: pendingtask.PlanOutcome | None = None
-    action: approvals.Wanted | None = None
+    waiting: int = 0
     messages_read: int | None = None
     about: str = ""
 
@@ -80,7 +81,7 @@ def of_error(error: crds.errors.JervisError) -> Outcome:
     result = Outcome(_reason(error), summary, field=field, remedy=remedy)
     if not isinstance(error, errors.NeedsApproval):
         return result
-    return replace(result, has_result=error.stored, action=error.action, about=error.about)
+    return replace(result, has_result=error.stored, waiting=error.waiting, about=error.about)
 
 
 def of_bug(error: Exception) -> Outcome:

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from contracts.rules import extraction, links, notices, routing, tools
+from crds import patterns
 
 NEVER_USE_TOOL = "never-use-tool"
 NEEDS_WORDS = frozenset({"never-use-source", "never-use-kind", "never-say", "always-say"})
@@ -134,8 +135,8 @@ def unfetched(text: str, host: str) -> bool:
     found, asked = of(text), hostname(host)
     only = [one.words for one in found if one.verb == "fetch-only"]
     never = [one.words for one in found if one.verb == "never-fetch"]
-    return any(routing.matches(one, asked) for one in never) or (
-        bool(only) and not any(routing.matches(one, asked) for one in only)
+    return any(patterns.matches(one, asked) for one in never) or (
+        bool(only) and not any(patterns.matches(one, asked) for one in only)
     )
 
 
@@ -157,7 +158,7 @@ def hostname(host: str) -> str:
 
 def _host(verb: str, words: str) -> str:
     host = hostname(words)
-    if not _HOST.fullmatch(host) or host.count("*") > routing.MOST_STARS:
+    if not _HOST.fullmatch(host) or host.count("*") > patterns.MOST_STARS:
         raise ValueError(
             f"{f'enforce: {verb} {words}'[:300]!r} cannot be enforced: give the name of one host, without scheme, port "
             "and path, such as www.example.com or *.example.com"

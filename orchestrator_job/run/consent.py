@@ -7,7 +7,7 @@ other delegations want (docs/decisions/0136).
 
 from __future__ import annotations
 
-from crds import approvals, exit_reasons, pendingtask
+from crds import approvals, exit_reasons, pendingtask, permits
 from orchestrator_job import errors, termination
 from orchestrator_job.answer import model_answer
 from orchestrator_job.effects import ledger_entries, results, tool_calls
@@ -55,8 +55,10 @@ class Consent:
         summary = termination.shorten(f"{sentence}\n{request.shown}", pendingtask.SUMMARY_BYTES)
         # What is shown is stored apart where it is long.
         long = len(request.shown) > _SHOWN
-        action = approvals.Wanted(
-            tool=request.tool,
+        about = ledger_entries.about(request.step, request.ordinal)
+        waiting = approvals.Recorded(
+            id=about,
+            tool=permits.tool_name(request.tool),
             connection=request.aims.get("connection", ""),
             agent=request.agent,
             arguments=request.arguments,
@@ -64,14 +66,13 @@ class Consent:
             why=request.why,
             details_ref=await self._store.put(request.shown, state["round"]) if long else "",
         )
-        about = ledger_entries.about(request.step, request.ordinal)
         body = await self._account.body(state, exit_reasons.ExitReason.NEEDS_APPROVAL, summary, [], _NONE)
         await self._book.settle(
             f"{request.step}.{request.ordinal}.proposal",
             self._guard.attempt,
-            results.SaveResult(self._database, self._guard, {**body, "action": action.wire(), "about": about}),
+            results.SaveResult(self._database, self._guard, {**body, "waiting": [waiting.wire()]}),
         )
-        return errors.NeedsApproval(summary, remedy=remedy, stored=True, action=action, about=about)
+        return errors.NeedsApproval(summary, remedy=remedy, stored=True, waiting=1)
 
     async def _decided(self, request: tool_calls.Request, key: str) -> bool:
         """Whether a person has decided; else the ledger has the request now, under its artifact key."""

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field, JsonValue, StringConstraints
 
 from contracts.rules import enforce_lines
-from crds import approvals, priority, scope
+from crds import approvals, permits, priority, scope
 from kb import api
 from kb import client as kb_client
 from orchestrator_job import outcome
@@ -290,7 +290,7 @@ class Store:
     name = "store_knowledge"
     description = "Remember a fact that the user said, for all later conversations. Not what is known already."
     arguments = StoreKnowledge
-    tier = port.Tier.NAMED
+    tier = port.Tier.PERMIT
 
     def __init__(self, means: Means) -> None:
         self._means = means
@@ -299,9 +299,9 @@ class Store:
         """Both texts."""
         return {"subject": given.subject, "content": given.content}
 
-    def wanted(self, given: StoreKnowledge) -> port.Wanted:
-        """An order to remember it; both texts are its aims."""
-        return port.Wanted(frozenset({port.Deed.REMEMBER}))
+    def reach(self, given: StoreKnowledge) -> port.Reach:
+        """It is stored in the run's own scope, so no text leaves."""
+        return port.Reach(permits.tool_name(self.name))
 
     def shown(self, given: StoreKnowledge) -> str:
         """All of it."""
@@ -349,7 +349,7 @@ class Procedure:
     name = "propose_procedure"
     description = "Propose how tasks of a pattern are to be done from now on. A person decides."
     arguments = ProposeProcedure
-    tier = port.Tier.APPROVED
+    tier = port.Tier.PERSON
 
     def __init__(self, means: Means) -> None:
         self._means = means
@@ -357,6 +357,10 @@ class Procedure:
     def aims(self, given: ProposeProcedure) -> Mapping[str, str]:
         """The pattern."""
         return {"triggerPattern": given.trigger_pattern}
+
+    def reach(self, given: ProposeProcedure) -> port.Reach:
+        """Nothing leaves."""
+        return port.Reach(permits.tool_name(self.name))
 
     def shown(self, given: ProposeProcedure) -> str:
         """All steps."""
@@ -383,7 +387,7 @@ class Rule:
     name = approvals.PROPOSES_RULE
     description = "Propose a hard rule for this scope. A person decides."
     arguments = ProposeRule
-    tier = port.Tier.APPROVED
+    tier = port.Tier.PERSON
 
     def __init__(self, means: Means) -> None:
         self._means = means
@@ -395,6 +399,10 @@ class Rule:
         except ValueError as error:
             raise port.Misused(f"{self.name}: content: {error}") from error
         return {"key": given.key}
+
+    def reach(self, given: ProposeRule) -> port.Reach:
+        """Nothing leaves."""
+        return port.Reach(permits.tool_name(self.name))
 
     def shown(self, given: ProposeRule) -> str:
         """The rule as it would be in force."""

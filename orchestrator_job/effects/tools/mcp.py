@@ -1,8 +1,8 @@
 """Tools of other servers by the Model Context Protocol (`clients.toolservers`), named SERVER.TOOL.
 
-A tool of a server without `readOnly` has an effect that cannot be looked up, so a person approves each call, and
-decides again where one was begun and not answered, or where the server says something else of the tool since. A run can
-do without any of these servers.
+A tool of a server without `readOnly` has an effect that cannot be looked up: where no permit names it a person approves
+each call, and decides again where one was begun and not answered, or where the server says something else of the tool
+since. A run can do without any of these servers.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 from pydantic import ConfigDict
 
 from clients import toolservers
-from crds import scope, tools
+from crds import permits, scope, tools
 from orchestrator_job import errors as job_errors
-from orchestrator_job.effects import ledger_entries
+from orchestrator_job.effects import effect_digest, ledger_entries
 from orchestrator_job.effects.tools import bounds, port
 
 
@@ -68,7 +68,7 @@ class ReadingTool(_Tool):
 class ActingTool(_Tool):
     """Of any other."""
 
-    tier = port.Tier.APPROVED
+    tier = port.Tier.PERMIT
 
     @property
     def definition(self) -> str:
@@ -78,6 +78,11 @@ class ActingTool(_Tool):
     def aims(self, given: Any) -> Mapping[str, str]:
         """Every argument that is a text, and those within lists and objects."""
         return dict(_texts("", given.model_extra or {}))
+
+    def reach(self, given: Any) -> port.Reach:
+        """The server is the only target, which the tool's name has; every argument leaves."""
+        text = "\n".join(port.leaves(given.model_extra or {}))
+        return port.Reach(permits.tool_name(self.name), text=text)
 
     def shown(self, given: Any) -> str:
         """What the server says of the tool, and all arguments."""
@@ -101,7 +106,8 @@ class _Effect:
 
     def intent(self) -> Mapping[str, Any]:
         """The tool, as it is defined now."""
-        return {"tool": self._tool.name, "definition": self._tool.definition}
+        same = effect_digest.digest(self._tool.name, "", self._given.model_extra or {}, exact=True)
+        return {"tool": self._tool.name, "definition": self._tool.definition, effect_digest.DIGEST: same}
 
     async def find(self, key: str) -> ledger_entries.Receipt | None:
         """The protocol has no question for it."""
