@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import JsonValue
 
 import crds.errors
+from crds import access
 from orchestrator_job import errors
 from orchestrator_job.effects.tools import port
 from orchestrator_job.model import prompt_budget
@@ -103,6 +104,7 @@ def stored(result: port.Result) -> dict[str, Any]:
         "artifacts": list(result.artifacts),
         "changed_files": list(result.changed_files),
         "failed": result.failed,
+        "parts": [[one.source, one.start, one.end, one.readers.wire()] for one in result.parts],
     }
 
 
@@ -124,4 +126,8 @@ def restored(kept: Mapping[str, Any]) -> port.Result:
         artifacts=tuple(kept["artifacts"]),
         changed_files=tuple(kept["changed_files"]),
         failed=kept["failed"],
+        parts=tuple(
+            port.Part(source, start, end, access.Access.model_validate(readers))
+            for source, start, end, readers in kept.get("parts", ())
+        ),
     )

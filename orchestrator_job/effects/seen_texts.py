@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from crds import access, domains
+from orchestrator_job.effects.tools import port
 from orchestrator_job.store import task_memory
 from text import shingles
 
@@ -25,6 +26,17 @@ class Passage:
     def shingled(self) -> shingles.Shingled:
         """What a copy of it is found by. It is read when an effect is asked for: most runs have none."""
         return shingles.Shingled(self.text)
+
+
+def of_result(tool: str, result: port.Result) -> list[Passage]:
+    """What a call of a tool gave: its parts with their sources, and what is in none of them."""
+    passages = [Passage(result.text[one.start : one.end], one.source, one.readers) for one in result.parts]
+    between, at = [], 0
+    for one in result.parts:
+        between.append(result.text[at : one.start])
+        at = max(at, one.end)
+    rest = "\n".join(filter(str.strip, (*between, result.text[at:])))
+    return [*passages, Passage(rest, ", ".join(result.sources) or tool)] if rest else passages
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
-from crds import errors, scope
+from crds import access, errors, scope
 from orchestrator_job.effects import ledger_entries
 from router.client import schema
 
@@ -71,11 +71,23 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Of the text of a result, from `start` to `end`: what is from this source, and who may read it there."""
+
+    source: str
+    start: int
+    end: int
+    readers: access.Access = access.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """What a call gave. `text` is for the model, who gets it as data. `data` is for programs (`structured_data`).
 
     `sources` name where the text is from, `artifacts` what was stored or made, `changed_files` paths in the workspace.
-    `failed`: it did not work, and `text` says why and what would help; a failed call is an answer as any other.
+    `failed`: it did not work, and `text` says why and what would help; a failed call is an answer as any other. `parts`
+    say more of sources, where a text has several or their readers are known; what is in none of them is from all of
+    `sources`.
     """
 
     text: str
@@ -84,6 +96,7 @@ class Result:
     artifacts: tuple[str, ...] = ()
     changed_files: tuple[str, ...] = ()
     failed: bool = False
+    parts: tuple[Part, ...] = ()
 
 
 @runtime_checkable
