@@ -40,13 +40,14 @@ class Tier(IntEnum):
 class Reach:
     """What a call does outside, as permits name it. `tool` is the effect's name in permits (`sendMail`,
     `mcp:SERVER.TOOL`), `targets` are all that it is at. `text` is what leaves with it, without the targets, and
-    `stored` are keys of stored contents that leave with it."""
+    `stored` are keys of stored contents that leave with it. `url` is that of a server which is called."""
 
     tool: str
     connection: str = ""
     targets: tuple[str, ...] = ()
     text: str = ""
     stored: tuple[str, ...] = ()
+    url: str = ""
 
 
 class Arguments(BaseModel):
@@ -162,6 +163,16 @@ class Acting(Tool, Protocol):
 
 
 @runtime_checkable
+class Guarded(Reading, Acting, Protocol):
+    """One that reads, and whose call may carry something outside with its arguments: then it counts as an effect. The
+    targets of its reach are the hosts that the arguments name, and `url` is what is called."""
+
+    def allows(self, host: str) -> bool:
+        """Whether the settings let it call the host, and take there what it likes."""
+        ...
+
+
+@runtime_checkable
 class Foreign(Acting, Protocol):
     """One that a server of others defines, which may say something else of it after a person has approved a call."""
 
@@ -179,9 +190,10 @@ _SHOWN_PROBLEMS = 5
 
 
 def leaves(value: object) -> Iterable[str]:
-    """The texts and numbers within arguments, in their order."""
+    """The texts and numbers within arguments, names of members too, in their order."""
     if isinstance(value, Mapping):
-        for one in value.values():
+        for name, one in value.items():
+            yield str(name)
             yield from leaves(one)
     elif isinstance(value, list | tuple):
         for one in value:

@@ -1,7 +1,8 @@
 """A page of the web, through the knowledge base: it resolves and judges the address and obeys the rules of the scope
 (`never-fetch`, `fetch-only`), and what was read becomes a document with a source. A run itself calls no other host.
 
-Only hosts of the allow-list are asked for, because an address can carry text to whom it names.
+Hosts of the allow-list and of the client's own are asked at once. An address can carry text to whom it names, so a page
+of any other host is an effect: a permit names its host, or a person decides.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ class Fetch:
     """Fetches and reads one page. `hosts` are patterns."""
 
     name = "fetch_page"
-    description = "Read a page of the web. Only some hosts may be asked."
+    description = "Read a page of the web. Pages of some hosts are read at once, of others after a person has agreed."
     arguments = FetchPage
+    tier = port.Tier.PERMIT
 
     def __init__(
         self,
