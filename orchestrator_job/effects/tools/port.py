@@ -40,13 +40,14 @@ class Tier(IntEnum):
 class Reach:
     """What a call does outside, as permits name it. `tool` is the effect's name in permits (`sendMail`,
     `mcp:SERVER.TOOL`), `targets` are all that it is at. `text` is what leaves with it, without the targets, and
-    `stored` are keys of stored contents that leave with it."""
+    `stored` are keys of stored contents that leave with it. `url` is that of a server which is called."""
 
     tool: str
     connection: str = ""
     targets: tuple[str, ...] = ()
     text: str = ""
     stored: tuple[str, ...] = ()
+    url: str = ""
 
 
 class Arguments(BaseModel):
