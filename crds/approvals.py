@@ -183,13 +183,14 @@ def request(recorded: Sequence[Recorded]) -> tuple[Effect, ...]:
 class AllowedBy(StrEnum):
     """What an effect needed no further person for.
 
-    Permit: spec.permits of the task. Rule: a standing permit. Approval: a person approved it. ForTask: a person
-    approved the like for the task.
+    Permit: spec.permits of the task. Rule: a standing permit. Approval: a person approved it. Edited: a person approved
+    it with other arguments. ForTask: a person approved the like for the task.
     """
 
     PERMIT = "Permit"
     RULE = "Rule"
     APPROVAL = "Approval"
+    EDITED = "Edited"
     FOR_TASK = "ForTask"
 
 

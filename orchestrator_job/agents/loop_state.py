@@ -108,6 +108,22 @@ def stored(result: port.Result) -> dict[str, Any]:
     }
 
 
+WAITS = """Recorded: this waits for a person, who sees it once nothing else is left to do here. Go on with all that does
+not depend on it, and do not call it again. Then report; you are given the results before your work ends."""
+"""The answer to a call that a person decides about."""
+
+
+@dataclass(slots=True)
+class Recorded:
+    """A call that waits for a person: its place in the journal, the call, for a delegation its id, and the result once
+    there is one."""
+
+    ordinal: int
+    call: Mapping[str, Any]
+    sub_id: str = ""
+    result: port.Result | None = None
+
+
 def contents(kept: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Key, name and media type of what `stored` says that the tool has stored."""
     data = kept["data"]

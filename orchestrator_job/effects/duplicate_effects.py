@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator_job.effects import effect_digest, ledger_entries
+from orchestrator_job.effects import effect_digest
 from orchestrator_job.model import prompt_budget
 from orchestrator_job.store import delegation_progress
 
@@ -34,8 +34,8 @@ def found(
     """None where the effect is another one. `others` are entries of the ledger about effects of the task that were
     begun; `taken_over` is the delegation whose task this one has taken over, or empty.
 
-    The same again (tool, Connection and all arguments) is done once within a round, however often models ask for it, and
-    a person decides about it in a later one, whatever permits say. One with the same aims in other words is for a
+    The same again (tool, Connection and all arguments) is done once within a round, however often models ask for it,
+    and a person decides about it in a later one, whatever permits say. One with the same aims in other words is for a
     person where the task is the same, which was taken over.
     """
     number = delegation_progress.round_of(delegation_id)

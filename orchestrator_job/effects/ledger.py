@@ -2,7 +2,7 @@
 
 `orchestrator_ledger`: {_id: "<task uid>/<step>/<ordinal>", taskUid, step, ordinal, state: intent | started | done,
 intent, result, allowed?, askedBy?, shown?, decidedBy?, objection?, attempt, epoch, updatedAt}. `allowed` is what an
-effect was done by ({by, permit, forTask?}), `askedBy` the attempt that showed it to a person, `shown` how a tool of
+effect was done by (`ledger_entries.Allowed`), `askedBy` the attempt that showed it to a person, `shown` how a tool of
 others was defined then, `decidedBy` the request whose decision was used, `objection` why a decision was taken back.
 
 The key consists of the task, the plan step and the ordinal in it, never of arguments that a model wrote: a resumed step
@@ -111,26 +111,19 @@ class Ledger:
         """Write down what allows an effect, before it begins: from now on it counts for its permit."""
         await self._open(step, ordinal, intent, allowed=dict(allowed))
 
-    async def used(self, step: str, ordinal: int) -> dict[str, int]:
-        """How often each permit has allowed an effect of the task that was done, or may have been or will be; without
-        the effect of this step and ordinal."""
-        entries = await self._allowed("permit")
-        own = (step, ordinal)
-        done = [
-            one["allowed"]["permit"]
-            for one in entries
-            if (one["step"], one["ordinal"]) != own and not (one.get("result") or {}).get("failed")
-        ]
-        return dict(Counter(done))
-
-    async def for_task(self) -> list[Mapping[str, Any]]:
-        """What persons have allowed for the rest of the task: `tool`, `connection` and `targets` of such effects."""
-        return [one["allowed"]["forTask"] for one in await self._allowed("forTask")]
-
-    async def _allowed(self, name: str) -> list[Mapping[str, Any]]:
-        wanted = {"taskUid": self._guard.task_uid, f"allowed.{name}": {"$exists": True}}
+    async def used(self, step: str, ordinal: int) -> ledger_entries.Used:
+        """What has allowed effects of the task that were done, or may have been or will be; without the effect of this
+        step and ordinal."""
+        wanted = {"taskUid": self._guard.task_uid, "allowed.by": {"$exists": True}}
         fields = ["step", "ordinal", "allowed", "result"]
-        return list(await self._database.find(COLLECTION, wanted, sort=[("_id", 1)], fields=fields))
+        entries = await self._database.find(COLLECTION, wanted, sort=[("_id", 1)], fields=fields)
+        others = [
+            one["allowed"]
+            for one in entries
+            if (one["step"], one["ordinal"]) != (step, ordinal) and not (one.get("result") or {}).get("failed")
+        ]
+        times = Counter(str(one["permit"]) for one in others if "permit" in one)
+        return ledger_entries.Used(dict(times), tuple(one["forTask"] for one in others if "forTask" in one))
 
     async def resolved(self, step: str, ordinal: int) -> bool:
         """Whether a person has decided about this effect, which may have happened: `settle` is called again then."""
@@ -192,9 +185,7 @@ class Ledger:
             await self._mark(key, "done", decided.wire(), decidedBy=decided.request_id)
         return decided
 
-    async def adopt(
-        self, step: str, what: Mapping[str, Any], ordinal: int, decided: pendingtask.Decided
-    ) -> None:
+    async def adopt(self, step: str, what: Mapping[str, Any], ordinal: int, decided: pendingtask.Decided) -> None:
         """Take a decision on the same effect of another agent for this one. Raises Fenced."""
         key, _ = await self._open(step, ordinal, what)
         await self._mark(key, "done", decided.wire())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypedDict
 
 CHECK = "Check whether it took place. Approve it to have it done again, reject it to leave it."
@@ -16,12 +17,23 @@ def about(step: str, ordinal: int) -> str:
 
 
 class Allowed(TypedDict, total=False):
-    """What an effect was done by: `by` is the kind, `permit` identifies the permit, `forTask` is what a person allows
-    for the rest of the task (`tool`, `connection`, `targets`)."""
+    """What an effect was done by: `by` is the kind, `name` that of the permit or the author of the approval, `permit`
+    what its effects are counted by, `forTask` is what a person allows for the rest of the task (`tool`, `connection`,
+    `targets`, `author`)."""
 
     by: str
+    name: str
     permit: str
     forTask: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What has allowed effects of a task so far: how often each permit, by its identity, and what persons have allowed
+    for the rest of the task, as in `Allowed`."""
+
+    times: Mapping[str, int] = field(default_factory=dict)
+    for_task: tuple[Mapping[str, Any], ...] = ()
 
 
 class Effect(Protocol):

@@ -25,8 +25,15 @@ from pydantic.alias_generators import to_camel
 import crds.errors
 from crds import approvals, pendingtask
 from orchestrator_job import errors, outcome
-from orchestrator_job.effects import allowance, copies, duplicate_effects, effect_digest, ledger, ledger_entries
-from orchestrator_job.effects.permits import seen_texts
+from orchestrator_job.effects import (
+    allowance,
+    copies,
+    duplicate_effects,
+    effect_digest,
+    ledger,
+    ledger_entries,
+    seen_texts,
+)
 from orchestrator_job.effects.tools import port
 from orchestrator_job.store import retry
 
@@ -201,10 +208,10 @@ class _Act:
             allowed: ledger_entries.Allowed | None = None
             if decided is None and not await book.begun(place.delegation_id, place.ordinal):
                 # One that was begun was allowed then; whether it took place is found out now.
-                ruling = await self._allowed(reach, intent, repeated)
-                if ruling.by is None:
+                ruling = await self._ruling(reach, intent, repeated)
+                if not ruling.allowed:
                     return asking(tool, given, place, self.agent, ruling.why, intent=intent, found=ruling.copies)
-                allowed = _allowed(ruling)
+                allowed = ruling.record
             elif decided is not None:
                 if edited is not None and repeated is not None:
                     # What was shown is not what was done before; what the person made of it is.
@@ -212,7 +219,8 @@ class _Act:
                     if not await book.objected(step, place.ordinal, why):
                         await book.reopen(step, place.ordinal, why)
                         return asking(tool, first, place, self.agent, why, intent=tool.effect(first, place).intent())
-                allowed = _approved(decided, reach)
+                edits, lasts = edited is not None, decided.for_task
+                allowed = allowance.approved(decided.author, reach, edited=edits, for_task=lasts)
             if definition(tool) and await book.outdated(place.delegation_id, place.ordinal, definition(tool)):
                 why = redefined(unknown(tool.name, ledger_entries.CHECK), tool.name)
                 return asking(tool, given, place, self.agent, why, unknown=True)
@@ -226,28 +234,25 @@ class _Act:
                 return asking(tool, given, place, self.agent, unknown(tool.name, error.remedy or ""), unknown=True)
         return of_receipt(receipt, edited=edited is not None, given=given)
 
-    async def _allowed(
+    async def _ruling(
         self, reach: port.Reach, intent: Mapping[str, Any], repeated: duplicate_effects.Repeated | None
     ) -> allowance.Ruling:
-        """What allows it, without a decision of a person about it. What is allowed is announced, so that another branch
-        does not use up the same permit."""
+        """Whether permits or approvals of others allow it. What is allowed is announced, so that another branch does
+        not use up the same permit."""
         place, book = self.place, self.desk.book
-        found = await asyncio.to_thread(copies.copies, reach.text, reach.targets, self.known)
-        objection = await book.objection(approval(place.delegation_id), place.ordinal)
+        targets = copies.targets(reach.connection, reach.targets, reach.url)
+        # Beside the loop: texts may be long. Nothing else has this `known`, and the turn is kept meanwhile.
+        found = await asyncio.to_thread(copies.copies, reach.text, targets, self.known, reach.stored)
+        # What was edited in vain is not approved as the model wanted it.
+        whys = [await book.objection(approval(place.delegation_id), place.ordinal), repeated.why if repeated else ""]
         async with book.turn("permits"):
-            approved = tuple(
-                port.Reach(str(one["tool"]), str(one["connection"]), tuple(one["targets"]))
-                for one in await book.for_task()
-            )
-            grants = allowance.more(self.desk.grants, approved)
             used = await book.used(place.delegation_id, place.ordinal)
-            ruling = allowance.rule(self.tool.tier, reach, grants, used, found, self.desk.now())
-            # What was edited in vain is not approved as the model wanted it.
-            whys = [objection, repeated.why if repeated is not None else ""]
+            ruling = allowance.rule(self.tool.tier, reach, self.desk.grants, used, found, self.desk.now())
             if any(whys):
-                return allowance.Ruling(None, why=" ".join(filter(None, [*whys, ruling.why])), copies=ruling.copies)
-            if ruling.by is not None:
-                await book.announce(place.delegation_id, place.ordinal, intent, _allowed(ruling))
+                why = " ".join(filter(None, [*whys, ruling.why]))
+                return allowance.Ruling(False, why=why, copies=tuple(found))
+            if ruling.record is not None:
+                await book.announce(place.delegation_id, place.ordinal, intent, ruling.record)
         return ruling
 
 
@@ -255,20 +260,6 @@ def rejected(decided: pendingtask.Decided) -> port.Result:
     """The answer to a call that a person has rejected."""
     why = f": {decided.comment}" if decided.comment else "."
     return port.Result(f"A person has rejected this{why} Do not try it again; go on without it.", failed=True)
-
-
-def _allowed(ruling: allowance.Ruling) -> ledger_entries.Allowed:
-    found = ledger_entries.Allowed(by=str(ruling.by))
-    if ruling.permit:
-        found["permit"] = ruling.permit
-    return found
-
-
-def _approved(decided: pendingtask.Decided, reach: port.Reach) -> ledger_entries.Allowed:
-    found = ledger_entries.Allowed(by=allowance.By.EDITED if decided.arguments else allowance.By.APPROVAL)
-    if decided.for_task:
-        found["forTask"] = {"tool": reach.tool, "connection": reach.connection, "targets": list(reach.targets)}
-    return found
 
 
 def redefined(why: str, tool: str) -> str:
@@ -336,7 +327,7 @@ def asking(
         permitted_as=reach.tool,
         connection=reach.connection,
         targets=reach.targets,
-        copies=tuple(approvals.Copy(text=one.text, source=one.source, why=one.why) for one in found),
+        copies=allowance.recorded(found),
         unknown=unknown,
         intent=dict(intent or {}),
         definition=definition(tool),

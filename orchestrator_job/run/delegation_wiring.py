@@ -51,6 +51,7 @@ class Parts:
             window=self.run.settings.num_ctx or WINDOW,
             now=self.run.now,
             specialists=self.run.settings.use_specialist_agents,
+            permits=self.run.task.permits,
         )
 
     def plan(self) -> plan_delegations.PlanDelegations:

@@ -12,6 +12,8 @@ from tests.orchestrator_job import job, knowledge, mongowire, sources
 
 _STATUS = {"Answered": 0, "NeedsInput": 0, "NeedsApproval": 0, "Rejected": 0, "Drained": 42}
 """The exit status of a run by its reason; for each other reason it is 1."""
+PERMITS: list[dict[str, Any]] = [{"tool": "sendMail", "targets": ["a@example.com", "b@example.com"], "most": 9}]
+"""Of a task that reaches outside, where it has no others."""
 _AT_ONCE = 3
 C = TypeVar("C")
 Script = Mapping[str, Sequence[Any]] | Sequence[Any]
@@ -48,7 +50,7 @@ class Desk:
         return desk
 
     def reaches_outside(self) -> Desk:
-        """Runs may have effects, with a token of their own."""
+        """Runs may have effects, with a token of their own; `PERMITS` names some."""
         token = self.task.folder / f"token-{self.task.uid}"
         token.write_text(self.task.uid)
         self.task.environment.update(
@@ -56,6 +58,7 @@ class Desk:
             JERVIS_MAIL_CONNECTION="office",
             JERVIS_RUN_TOKEN_FILE=str(token),
         )
+        self._fields.setdefault("permits", PERMITS)
         return self
 
     def delegates(self, **environment: str) -> Desk:

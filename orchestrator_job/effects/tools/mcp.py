@@ -82,7 +82,7 @@ class ActingTool(_Tool):
     def reach(self, given: Any) -> port.Reach:
         """The server is the only target, which the tool's name has; every argument leaves."""
         text = "\n".join(port.leaves(given.model_extra or {}))
-        return port.Reach(permits.tool_name(self.name), text=text)
+        return port.Reach(permits.tool_name(self.name), text=text, url=self._offered.server.url)
 
     def shown(self, given: Any) -> str:
         """What the server says of the tool, and all arguments."""

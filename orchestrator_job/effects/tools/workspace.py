@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from crds import permits
 from orchestrator_job import outcome
 from orchestrator_job.effects.tools import bounds, checkout, connections, port
 from orchestrator_job.effects.tools.connections import Line
