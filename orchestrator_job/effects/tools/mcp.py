@@ -19,6 +19,9 @@ from orchestrator_job import errors as job_errors
 from orchestrator_job.effects import effect_digest, ledger_entries
 from orchestrator_job.effects.tools import bounds, port
 
+LIST_SECONDS = 10.0
+"""In which a server lists its tools; a run does not wait longer for those that it may not need."""
+
 
 class _Any(port.Arguments):
     """Arguments by the server's own schema, which the server checks."""
@@ -47,13 +50,10 @@ class _Tool:
 
     async def _call(self, given: Any) -> port.Result:
         """Raises `toolservers.Away`, and NotBegun where the call was not sent."""
-        sent = dict(given.model_extra or {})
-        if len(json.dumps(sent)) > toolservers.MOST_ARGUMENTS:
-            return bounds.failed(f"The arguments have more than {toolservers.MOST_ARGUMENTS} characters.")
         try:
-            answer = await toolservers.call(self._offered, sent)
+            answer = await toolservers.call(self._offered, dict(given.model_extra or {}))
         except toolservers.NotSent as error:
-            raise job_errors.NotBegun(error.message) from error
+            raise job_errors.NotBegun(error.message, retry_after=error.retry_after) from error
         return port.Result(bounds.cut(answer.text), sources=(self._offered.source,), failed=answer.failed)
 
 
@@ -130,7 +130,8 @@ def _texts(path: str, value: Any) -> Iterable[tuple[str, str]]:
             yield from _texts(f"{path}.{number}", one)
 
 
-async def listed(servers: Iterable[tools.Server], viewer: scope.Scope) -> tuple[list[port.Tool], dict[str, str]]:
-    """The tools of all servers that `viewer` may use, and by the name of a server that is away, why it has none."""
-    found, away = await toolservers.listed(servers, viewer.client_id)
-    return [(ReadingTool if one.server.read_only else ActingTool)(one) for one in found], away
+async def listed(servers: Iterable[tools.Server], viewer: scope.Scope) -> tuple[list[port.Tool], toolservers.Catalogue]:
+    """The tools of all servers that `viewer` may use, and what the servers say: which are away, and which tools are
+    left out. Servers are asked side by side, and those that are slow are away."""
+    catalogue = await toolservers.listed(servers, viewer.client_id, seconds=LIST_SECONDS)
+    return [(ReadingTool if tool.server.read_only else ActingTool)(tool) for tool in catalogue.tools], catalogue

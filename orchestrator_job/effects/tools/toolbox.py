@@ -55,11 +55,18 @@ class Means:
 
 
 class Toolbox:
-    """`tools` by name; `away` are the listed servers without their tools, and why."""
+    """`tools` by name; `away` are the listed servers without their tools, and `left_out` tools of servers that are not
+    offered, SERVER.TOOL, each with the reason."""
 
-    def __init__(self, tools: Iterable[port.Tool], away: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        tools: Iterable[port.Tool],
+        away: Mapping[str, str] | None = None,
+        left_out: Mapping[str, str] | None = None,
+    ) -> None:
         self.tools: Mapping[str, port.Tool] = {one.name: one for one in tools}
         self.away: Mapping[str, str] = dict(away or {})
+        self.left_out: Mapping[str, str] = dict(left_out or {})
 
     @classmethod
     async def open(cls, means: Means) -> Toolbox:
@@ -90,15 +97,16 @@ class Toolbox:
                     logs=allowed.cluster_state_logs,
                 )
             )  # fmt: skip
-        away: dict[str, str] = {}
-        if allowed.mcp_servers:
-            from orchestrator_job.effects.tools import mcp
+        if not allowed.mcp_servers:
+            return cls(tools)
+        from orchestrator_job.effects.tools import mcp
 
-            more, away = await mcp.listed(allowed.mcp_servers, means.viewer)
-            tools += more
-        if away:
-            _log.warning("servers of tools are away", problems=list(away.values()))
-        return cls(tools, away)
+        more, catalogue = await mcp.listed(allowed.mcp_servers, means.viewer)
+        if catalogue.away:
+            _log.warning("servers of tools are away", problems=list(catalogue.away.values()))
+        if catalogue.left_out:
+            _log.warning("tools of servers are left out", problems=catalogue.left_out)
+        return cls([*tools, *more], catalogue.away, catalogue.left_out)
 
 
 def _known(means: Means) -> knowledge.Means:

@@ -43,7 +43,7 @@ def entry(url: str, **more: Any) -> dict[str, Any]:
 
 async def offered(url: str, **more: Any) -> list[port.Tool]:
     found, problems = await mcp.listed([run_tools.Server.model_validate(entry(url, **more))], workbench.VIEWER)
-    assert not problems
+    assert not problems.away
     return found
 
 
