@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 ARGUMENTS_CHARS = 8192
 """Maximum of an effect's edited arguments, as JSON text."""
-EDITED_CHARS = 65_536
-"""Maximum of the edited arguments of one approval."""
+EDITED_BYTES = 65_536
+"""Maximum of the edited arguments and comments of one approval together."""
 MOST_EFFECTS = 64
 """Maximum of effects of one request; what is more comes in the next one."""
 MOST_TARGETS = 64

@@ -174,10 +174,10 @@ class Approval(Model):
                 "forTask goes with verdict Approved; leave it out to reject",
             ),
             (
-                "!has(self.effects) || self.effects.map(e, has(e.arguments) ? e.arguments.size() : 0).sum()"
-                f" <= {approvals.EDITED_CHARS}",
-                f"edited arguments must have at most {approvals.EDITED_CHARS} characters together; reject some of the"
-                " effects and say in the comment what is wanted",
+                "!has(self.effects) || self.effects.map(e, (has(e.arguments) ? bytes(e.arguments).size() : 0)"
+                f" + (has(e.comment) ? bytes(e.comment).size() : 0)).sum() <= {approvals.EDITED_BYTES}",
+                f"edited arguments and comments must have at most {approvals.EDITED_BYTES} bytes together; edit fewer"
+                " effects, and reject the others with what is wanted",
             ),
         )
     )

@@ -84,9 +84,9 @@ class Stuck(Failure):
 
 
 class NeedsApproval(Failure):
-    """A person has to decide; `stored`: `task_results` holds what it is about. `waiting` is the number of effects that
-    it is about; of an answer, `about` is the entry of the ledger (`STEP/ORDINAL`): the decision names it, and counts
-    for no other."""
+    """A person has to decide; `stored`: `task_results` holds what it is about. `waiting` is the number of effects;
+    about an answer, `about` is the entry of the ledger (`STEP/ORDINAL`): the decision names it, and counts for no
+    other."""
 
     reason = ExitReason.NEEDS_APPROVAL
 

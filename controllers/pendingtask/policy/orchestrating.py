@@ -89,7 +89,11 @@ def _outcome(view: View) -> Outcome | None:
     # The Job controller ends a late run with SIGTERM, which the run reports as Drained.
     if late and (found is None or found.exit_reason is ExitReason.DRAINED):
         return Outcome(ExitReason.DEADLINE_EXCEEDED, "The run took longer than spec.activeDeadlineSeconds allows.")
-    return found
+    if found is None or not found.waiting or found.exit_reason is not ExitReason.NEEDS_APPROVAL:
+        return found
+    # Without the effects nothing could be decided: the run is repeated, and asks again.
+    stored = view.state.recorded
+    return replace(found, effects=stored.effects) if stored is not None and stored.effects else None
 
 
 def _expire(view: View) -> tuple[Effect, ...]:
@@ -171,22 +175,35 @@ def _ask(view: View, outcome: Outcome) -> Decision:
         ExitReason.NEEDS_APPROVAL: pendingtask.UserTaskKind.APPROVAL,
     }
     kind = kinds.get(outcome.exit_reason, pendingtask.UserTaskKind.FAILURE)
+    approval = kind is pendingtask.UserTaskKind.APPROVAL
     asked = pendingtask.UserTask(
         kind=kind,
         questions=outcome.questions,
-        action=outcome.action if kind is pendingtask.UserTaskKind.APPROVAL else None,
-        about=outcome.about if kind is pendingtask.UserTaskKind.APPROVAL else "",
+        effects=outcome.effects if approval else (),
+        effects_waiting=outcome.waiting if approval and outcome.effects else None,
+        about=outcome.about if approval and not outcome.effects else "",
         details_ref=f"mongodb:{outcome.collection}/{outcome.key}" if outcome.key else "",
     )
     return user_task.to_user(
         view,
         asked,
         outcome.exit_reason.value,
-        outcome.sentence(),
+        " ".join(filter(None, (_waiting(asked), outcome.sentence()))),
         result=_result(outcome),
         effects=_expire(view),
         fields=_seen(view, outcome),
     )
+
+
+def _waiting(asked: pendingtask.UserTask) -> str:
+    """How many effects wait, and which, as a sentence of at most about 1,000 characters; "" where none does."""
+    if not asked.effects:
+        return ""
+    count = asked.effects_waiting or len(asked.effects)
+    shown = enumerate(asked.effects[:8], start=1)
+    named = [" ".join((f"{number} {effect.tool}", *effect.targets[:3])) for number, effect in shown]
+    more = "; ..." if count > len(named) else ""
+    return clip(f"{count} {'effect waits' if count == 1 else 'effects wait'} for approval: {'; '.join(named)}{more}.")
 
 
 def _lost(view: View) -> Decision:
