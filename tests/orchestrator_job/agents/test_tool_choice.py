@@ -81,14 +81,14 @@ def test_what_was_opened_first_makes_room_and_is_called_all_the_same() -> None:
 
 
 def test_a_name_that_has_no_room_is_left_out_with_the_reason() -> None:
-    made, left_out = choice(others(3000, parameters=1))
+    made, left_out = choice(others(316, parameters=1), 2048)
     assert left_out
-    assert all("16384 tokens has no room" in why for why in left_out.values())
+    assert all("2048 tokens has no room" in why for why in left_out.values())
     name = next(iter(left_out))
     assert made.get(name) is None
     described = made.offered()[1]["function"]["description"]
     assert name not in described.split()
-    assert len(described) < WINDOW * prompt_budget.TOKEN_BYTES // 4
+    assert len(described) < 2048 * prompt_budget.TOKEN_BYTES // 4
 
 
 def test_a_model_is_told_what_is_left_out_and_how_much_more() -> None:
