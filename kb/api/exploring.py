@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field, JsonValue, StringConstraints
 
 from contracts.api import message
-from crds import access, scope
+from crds import scope
+from crds.access import Access
 from kb.api import retrieve
 
 NodeKey = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
@@ -53,7 +54,7 @@ class Chunk(message.Reply):
     valid_until: AwareDatetime | None = None
     graph_refs: list[str]
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
-    access: access.Access | None = None
+    access: Access | None = None
 
 
 class Hit(message.Reply):

@@ -13,7 +13,8 @@ from pydantic import (
 )
 
 from contracts.api import message
-from crds import access, scope
+from crds import scope
+from crds.access import Access
 from kb import selection
 
 Label = Annotated[str, StringConstraints(max_length=256)] | bool | int | float
@@ -102,7 +103,7 @@ class Provenance(message.Reply):
     valid_until: AwareDatetime | None = None
     retired_at: AwareDatetime | None = None
     superseded_by: str | None = None
-    access: access.Access | None = None
+    access: Access | None = None
 
     @property
     def paged(self) -> str:
