@@ -35,6 +35,7 @@ _WHOLE = re.compile(rb'[^"\\\r\n]*+(?:\\(?:u[0-9a-fA-F]{4}|[^u\r\n])[^"\\\r\n]*+
 where."""
 _BASE64 = re.compile(rb"[A-Za-z0-9+/=_-]*")
 _BLANK_LINE = re.compile(rb"\n\n|\r\r|\r\n\r\n")
+"""That ends an event."""
 _STEPS = {0x5B: 1, 0x7B: 1, 0x5D: -1, 0x7D: -1}
 _HALF = re.compile(r"[\ud800-\udfff]")
 _ESCAPED_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -73,21 +74,31 @@ class Bounded:
             end = piece.find(b'"', at)
             run = piece[at : len(piece) if end < 0 else end]
             if run:
+                self._pass(run, out)
                 self._outside(run)
-                out += run
             at += len(run)
             if end >= 0:
                 self._string, self._cut, at = bytearray(), False, at + 1
-        self._passed += len(out)
-        if self._passed > MOST_BYTES:
-            raise TooLarge(f"more than {MOST_BYTES >> 10} KiB beside what is left out")
         return bytes(out)
 
+    def _pass(self, part: bytes, out: bytearray) -> None:
+        out += part
+        self._passed += len(part)
+        if self._passed > MOST_BYTES:
+            raise TooLarge(f"more than {MOST_BYTES >> 10} KiB beside what is left out")
+
     def _outside(self, run: bytes) -> None:
-        self._between = (self._between + run)[-max(4, len(run)) :]
-        if self._events and (blank := _BLANK_LINE.search(self._between)):
+        before, self._between = self._between, (self._between + run)[-4:]
+        if not self._events:
+            return self._count(run)
+        *ended, last = _BLANK_LINE.split(before + run)
+        for part in ended:
+            self._count(part[len(before) :])
             self._arrived = self._passed = self._values = self._depth = 0
-            run = self._between[blank.end() :]
+            before = b""
+        return self._count(last[len(before) :])
+
+    def _count(self, run: bytes) -> None:
         opening = run.count(b"[") + run.count(b"{")
         self._values += opening + run.count(b",")
         if self._values > MOST_VALUES:
@@ -95,6 +106,7 @@ class Bounded:
         deepest = self._depth + opening
         self._depth += opening - run.count(b"]") - run.count(b"}")
         if deepest > MOST_DEPTH:
+            # As if it opened first; the depth before each of its ends says whether it does.
             steps = itertools.accumulate(_STEPS.get(byte, 0) for byte in reversed(run))
             deepest = self._depth - min(steps, default=0)
         if deepest > MOST_DEPTH:
@@ -117,7 +129,7 @@ class Bounded:
         if end < len(piece):
             # A line that ends within a string is no JSON, but perhaps another line of an event.
             closed = piece[end] == 0x22
-            out += b'"' + self._kept(self._string) + (b'"' if closed else b"")
+            self._pass(b'"' + self._kept(self._string) + (b'"' if closed else b""), out)
             self._string, end = None, end + closed
         return end
 

@@ -8,6 +8,7 @@ a dot at the end.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
@@ -52,6 +53,22 @@ def contains(domains: Iterable[str], host: str) -> bool:
     """Whether the host is one of the domains, or below one that says so."""
     name = hostname(host)
     return bool(name) and any(_is(domain, name) for domain in domains)
+
+
+@dataclass(frozen=True)
+class Internal:
+    """What is inside of a client: its own domains, and the hosts of its own trackers, wikis and repositories."""
+
+    domains: tuple[str, ...] = ()
+    hosts: frozenset[str] = frozenset()
+
+    def has(self, host: str) -> bool:
+        """Whether the host is inside."""
+        return contains(self.domains, host) or contains(self.hosts, host)
+
+
+NOTHING = Internal()
+"""Nothing is inside."""
 
 
 def _is(domain: str, name: str) -> bool:

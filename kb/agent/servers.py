@@ -129,7 +129,7 @@ class Servers:
     def __init__(
         self, servers: Sequence[listed.Server], monotonic: Callable[[], float], patience: Patience = Patience()
     ) -> None:
-        self._servers = [one for one in servers if one.read_only]
+        self._servers = [one for one in servers if one.reads]
         if self._servers:
             toolservers.prepare()
         self._monotonic = monotonic

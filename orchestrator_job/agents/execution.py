@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from crds import access
 from orchestrator_job.agents import executor, protocol
 from orchestrator_job.answer import evidence_pack, question_store
 from orchestrator_job.context import rules_loader
@@ -75,13 +76,15 @@ class Execute:
         held = await self._loader.of(state)
         document = str(await self._store.get(state["document"]))
         items = evidence_pack.load(await self._store.get(state["pack"]))
-        known = seen_texts.SeenTexts.of(self._task, document).more(
-            seen_texts.Passage(f"{item.title}\n{item.content}", item.source) for item in items if item.origin in _OTHERS
+        means = await self._with_tools(held)
+        known = seen_texts.SeenTexts.of(self._task, document, means.internal).more(
+            seen_texts.Passage(f"{item.title}\n{item.content}", item.source, item.access or access.UNKNOWN)
+            for item in items
+            if item.origin in _OTHERS
         )
         asked = (await question_store.load(state, self._store)).text if state.get("asked") else ""
         whole = "" if asked in message.context else asked
         given = await self._before(state, plan, name)
-        means = await self._with_tools(held)
         ended = await executor.Executor(means, held, known, given.outputs, given.opens, whole).work(message)
         if isinstance(ended, executor.Waiting):
             requests: list[JsonValue] = [one.model_dump(mode="json", by_alias=True) for one in ended.requests]
@@ -102,7 +105,7 @@ class Execute:
         async with self._opening:
             if self._opened is None:
                 found = await self._opener(held)
-                self._opened = replace(self._means, tools=found.tools, away=found.away)
+                self._opened = replace(self._means, tools=found.tools, away=found.away, internal=found.internal)
             return self._opened
 
     async def _before(self, state: State, plan: delegation_models.ExecutionPlan, name: str) -> Given:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any
 
-from crds import pendingtask, scope
+from crds import domains, pendingtask, scope
 from crds.permits import Permit
 from crds.priority import Priority
 from orchestrator_job import errors
@@ -41,7 +41,8 @@ _OPEN, _DECIDED = "open", "decided"
 class Means:
     """What all loops of a run work with. `tools` by their names; `window` is that of the model in tokens; `urgency` the
     most urgent priority that a call may have; `now` is in UTC. `specialists`: without them every agent is the
-    LegacyAgent. `away` are listed servers without their tools, and why. `permits` are those of the task's spec."""
+    LegacyAgent. `away` are listed servers without their tools, and why. `permits` are those of the task's spec,
+    `internal` is what is inside of the client."""
 
     agents: registry.Registry
     tools: Mapping[str, port.Tool]
@@ -59,6 +60,7 @@ class Means:
     now: Callable[[], datetime]
     specialists: bool = True
     away: Mapping[str, str] = field(default_factory=dict)
+    internal: domains.Internal = domains.NOTHING
     permits: tuple[Permit, ...] = ()
 
 
@@ -95,7 +97,13 @@ class Executor:
         self._whole = whole
         self._held = held
         self._opens = opens
-        self._known = known.more(_passages(earlier))
+        told = {
+            "who the user is": held.context,
+            "what was done lately": held.session,
+            "what was said before": held.conversation,
+        }
+        self._known = known.more(seen_texts.Passage(text, source) for source, text in told.items() if text)
+        self._known = self._known.more(_passages(earlier))
         self._earlier = earlier
         self._first: dict[str, delegation_models.AgentOutput] = {}
         """What was reported before an escalation, by the delegation that goes on with it."""
@@ -150,7 +158,8 @@ class Executor:
 
     def known(self, message: delegation_models.DelegationMessage) -> seen_texts.SeenTexts:
         """The texts that count when an agent names an aim; its task was worded by a model."""
-        given = [seen_texts.Passage(message.context, "another agent")] if message.context else []
+        readers = seen_texts.joint([message.readers, self._known.readers])
+        given = [seen_texts.Passage(message.context, "another agent", readers)] if message.context else []
         return self._known.more([*given, *_passages(self._before(message))])
 
     def taken_over(self, message: delegation_models.DelegationMessage) -> str:
@@ -224,7 +233,7 @@ class Executor:
 
 def _passages(outputs: Sequence[delegation_models.AgentOutput]) -> list[seen_texts.Passage]:
     """What agents handed back, which has texts of others in it."""
-    return [seen_texts.Passage(one.result, f"{one.agent_name} ({one.delegation_id})") for one in outputs]
+    return [seen_texts.Passage(one.result, f"{one.agent_name} ({one.delegation_id})", one.readers) for one in outputs]
 
 
 class _Stopped(Exception):  # noqa: N818 - an end of the loop
@@ -303,6 +312,8 @@ class _Loop:
                 tell("error.type", error.reason.value)
                 output = self._made.into(loop_state.stopped(self._message, name, error, self._made))
                 ended = _Ended(output, reported=False, escalates=False, subs=len(self._made.subs))
+            # Whatever it has read may be in its words.
+            ended = replace(ended, output=ended.output.model_copy(update={"readers": self._known.readers}))
             tell("jervis.success", ended.output.success)
             tell("jervis.confidence", ended.output.confidence)
         took, went = (self._tokens, self._calls, ended.subs), (ended.reported, ended.escalates, self._retries)
@@ -423,15 +434,15 @@ class _Loop:
             self._effects += 1
             return port.Result(loop_state.WAITS)
         self._take(call, result)
-        done = isinstance(self._tools.get(name), port.Acting) and not result.failed
+        tool = self._tools.get(name)
+        done = tool is not None and port.acts(tool) and not result.failed
         self._effects += done
         self._watch.found(result.text, failed=result.failed, changed=bool(result.changed_files) or done)
         return result
 
     def _take(self, call: Mapping[str, Any], result: port.Result) -> None:
         self._made.take(str(call["name"]), call["arguments"], result)
-        source = ", ".join(result.sources) or str(call["name"])
-        self._known = self._known.more([seen_texts.Passage(result.text, source)])
+        self._known = self._known.more(seen_texts.of_result(str(call["name"]), result))
 
     def _given(
         self, call: Mapping[str, Any], result: port.Result, place: int, sub_id: str = ""
@@ -544,7 +555,7 @@ class _Loop:
             language=self._message.response_language,
         )
         # What only reads ends with the time of delegations; an effect that was begun is carried to its end.
-        async with self._means.pool.in_time(final=isinstance(tool, port.Acting)):
+        async with self._means.pool.in_time(final=port.acts(tool)):
             done = await tool_calls.call(
                 tool,
                 given,
@@ -570,6 +581,7 @@ class _Loop:
                 "task_summary": given.task,
                 "context": given.context,
                 "expected_output": given.expected_output,
+                "readers": self._known.readers,
             }
         )
         ended = await self._executor.sub(message)
@@ -578,8 +590,10 @@ class _Loop:
         state = "done" if ended.success else "not done, or not whole"
         issues = ended.structured_data.get("issues")
         more = f"\nISSUES: {prompt_budget.plainly(issues)}" if issues else ""
+        text = f"{ended.agent_name} ({state}, confidence {ended.confidence:g}):\n{ended.result}{more}"
         return port.Result(
-            f"{ended.agent_name} ({state}, confidence {ended.confidence:g}):\n{ended.result}{more}",
+            text,
+            parts=(port.Part(f"{ended.agent_name} ({sub_id})", 0, len(text), ended.readers),),
             artifacts=ended.artifacts,
             changed_files=ended.changed_files,
             failed=not ended.success and not ended.result.strip(),

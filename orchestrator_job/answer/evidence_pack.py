@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 from pydantic.alias_generators import to_camel
 
 from contracts.rules import enforce_lines
-from crds.access import Access
+from crds import access as accesses
 from kb import api
 from orchestrator_job.model import excerpt
 
@@ -36,7 +36,7 @@ class Item(BaseModel):
     origin: str
     confidence: float = 1.0
     chunk_id: str | None = None
-    access: Access | None = None
+    access: accesses.Access | None = None
 
 
 _ITEMS = TypeAdapter(tuple[Item, ...])

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import urlsplit
 
-from crds import access
+from crds import access, domains
 from orchestrator_job.effects import seen_texts
 from text import shingles
 
@@ -111,7 +111,7 @@ def _of(probe: shingles.Probe, text: str, passage: seen_texts.Passage, why: str)
     return [Copy(text[start:end][:_SHOWN_CHARS], passage.source, why) for start, end in spans]
 
 
-def _why(passage: seen_texts.Passage, reached: Sequence[Target], internal: seen_texts.Internal) -> str:
+def _why(passage: seen_texts.Passage, reached: Sequence[Target], internal: domains.Internal) -> str:
     for target in reached:
         if target.place is not Place.OWN and not internal.has(target.host):
             return f"{passage.source} may be read inside alone, and {target.value[:100]!r} is outside."

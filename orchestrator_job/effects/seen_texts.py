@@ -40,29 +40,17 @@ def of_result(tool: str, result: port.Result) -> list[Passage]:
 
 
 @dataclass(frozen=True)
-class Internal:
-    """What is inside of the client: its own domains (`crds.domains`), and the hosts of its own Connections."""
-
-    domains: tuple[str, ...] = ()
-    hosts: frozenset[str] = frozenset()
-
-    def has(self, host: str) -> bool:
-        """Whether the host is inside."""
-        return domains.contains(self.domains, host) or domains.contains(self.hosts, host)
-
-
-@dataclass(frozen=True)
 class SeenTexts:
     """What a run has read. `user` are the user's own texts, which are copies of nobody."""
 
     user: tuple[str, ...] = ()
     passages: tuple[Passage, ...] = ()
-    internal: Internal = Internal()
+    internal: domains.Internal = domains.NOTHING
     today: date | None = None
     """Of the agent, which is told it: the year in it is copied from no passage."""
 
     @classmethod
-    def of(cls, task: task_memory.TaskMemory, document: str, internal: Internal = Internal()) -> SeenTexts:
+    def of(cls, task: task_memory.TaskMemory, document: str, internal: domains.Internal = domains.NOTHING) -> SeenTexts:
         """The texts of the task: the user's own, and its document where that is another's."""
         said = [*(one.text for one in task.answers), *(one.text for one in task.messages)]
         if task.asked_by_user:
@@ -76,6 +64,11 @@ class SeenTexts:
     def at(self, today: date) -> SeenTexts:
         """On that day."""
         return replace(self, today=today)
+
+    @property
+    def readers(self) -> access.Access:
+        """Who may read a text that was made of all of it."""
+        return joint([one.readers for one in self.passages])
 
     @functools.cached_property
     def own(self) -> shingles.Shingled:

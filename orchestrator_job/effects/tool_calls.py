@@ -140,7 +140,7 @@ async def call(
     that a person has approved."""
     most = tool.away_seconds if isinstance(tool, port.Dispensable) else math.inf
     try:
-        if isinstance(tool, port.Acting):
+        if isinstance(tool, port.Acting) and not await _reads(tool, given, known):
             return await _Act(tool, place, most, desk, agent, known, taken_over).carried_out(given)
         assert isinstance(tool, port.Reading), tool.name
         return await desk.retries.call(f"call {tool.name}", lambda: tool.read(given, place), most=most)
@@ -149,7 +149,7 @@ async def call(
     except crds.errors.Operational as error:
         if not isinstance(tool, port.Dispensable):
             raise
-        if not isinstance(tool, port.Acting):
+        if not port.acts(tool):
             return absent(error.message)
         step = approval(place.delegation_id)
         if not isinstance(error, errors.NotBegun) or await desk.book.decided(step, place.ordinal) is not None:
@@ -159,6 +159,24 @@ async def call(
         if isinstance(error, errors.Failure) or outcome.unauthorized(error) is not None:
             raise
         return port.Result(" ".join(filter(None, (error.message, error.remedy))), failed=True)
+
+
+async def _reads(tool: port.Acting, given: Any, known: seen_texts.SeenTexts) -> bool:
+    """Whether the call only reads: it names no host that is not allowed, and takes no copy of what was read to one."""
+    if not isinstance(tool, port.Guarded):
+        return False
+    reach = tool.reach(given)
+
+    def inside(host: str) -> bool:
+        return tool.allows(host) or known.internal.has(host)
+
+    if not all(map(inside, reach.targets)):
+        return False
+    called = copies.targets("", (), reach.url)
+    if all(inside(target.host) for target in called):
+        return True
+    found = await asyncio.to_thread(copies.copies, reach.text, called, known)
+    return not any(copy.why for copy in found)
 
 
 def absent(why: str, what: str = "read") -> port.Result:

@@ -182,6 +182,11 @@ class Foreign(Acting, Protocol):
         ...
 
 
+def acts(tool: Tool) -> bool:
+    """Whether each call of it is an effect."""
+    return isinstance(tool, Acting) and not isinstance(tool, Guarded)
+
+
 class Misused(errors.Permanent):
     """The arguments do not fit; the text is for the model, which corrects them."""
 
