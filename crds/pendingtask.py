@@ -703,6 +703,7 @@ class NotAllowed(StrEnum):
     TYPE = "TypeNotAllowed"
     MODE = "ModeNotAllowed"
     POSITION = "QueuePositionNotAllowed"
+    PERMIT = "PermitNotAllowed"
     UNKNOWN = "LimitsUnknown"
 
 

@@ -111,6 +111,29 @@ def names(permit: Permit, *, tool: str, connection: str, targets: Collection[str
     return all(any(_fits(pattern, target) for pattern in permit.targets) for target in targets)
 
 
+class Bound(Model):
+    """What the writers of a namespace may permit: these tools at these targets (the chart's `admission.limits.permits`
+    and those of `admission.namespaces`)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tools: Annotated[tuple[patterns.Pattern, ...], Field(max_length=100)]
+    """Tools as permits call them; * stands for any text, as in mcp:crm.*."""
+    targets: Annotated[tuple[patterns.Pattern, ...], Field(max_length=100)] = ()
+    """Patterns within which each target pattern of a permit has to be; empty: permits without targets only."""
+    may_share: bool = False
+    """Whether such a permit may say mayShare."""
+
+    def takes(self, permit: Permit) -> bool:
+        """Whether the permit is within it. A pattern is within another one if that one takes it letter by letter, its
+        stars included."""
+        return (
+            any(patterns.matches(tool, permit.tool) for tool in self.tools)
+            and (self.may_share or not permit.may_share)
+            and all(any(patterns.matches(outer, target) for outer in self.targets) for target in permit.targets)
+        )
+
+
 _ADDRESS = re.compile(r"[!-?A-~]+@[!-.0-?A-~]+")
 """An address of mail in ASCII, or a pattern of one: letters of other scripts are told apart as they are written."""
 

@@ -18,6 +18,7 @@ _ALLOWED = {
     AllowedBy.PERMIT: "permit of the task",
     AllowedBy.RULE: "standing permit",
     AllowedBy.APPROVAL: "approved",
+    AllowedBy.EDITED: "approved with edited arguments",
     AllowedBy.FOR_TASK: "approved for the task",
 }
 

@@ -16,6 +16,7 @@ A rule is text for the model (seed 002 "Hard Rules"). Its lines that begin with 
     enforce: notify https://hooks.example.com/x on UserTask     who hears of a task: `contracts.rules.notices`
     enforce: never-call createRelationship     an atomic tool is not carried out: `contracts.rules.tools`
     enforce: fetch-only *.example.com          pages of other hosts than those of the rule's lines are not asked for
+    enforce: permit tool=sendMail ...          an effect that needs no person: `contracts.rules.permits`
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from contracts.rules import extraction, links, notices, routing, tools
+from contracts.rules import extraction, links, notices, permits, routing, tools
 from crds import patterns
+from crds.permits import Permit
 
 NEVER_USE_TOOL = "never-use-tool"
 NEEDS_WORDS = frozenset({"never-use-source", "never-use-kind", "never-say", "always-say"})
@@ -60,6 +62,7 @@ _PARSED: Mapping[str, Callable[[str], object]] = {
     notices.VERB: notices.parse,
     links.VERB: links.parse,
     tools.VERB: tools.parse,
+    permits.VERB: permits.parse,
 }
 """Verbs with a grammar of their own, which raises ValueError."""
 _KNOWN = ", ".join(sorted(NEEDS_WORDS | _ALONE | _HOSTS | _PARSED.keys() | {NEVER_USE_TOOL}))
@@ -113,6 +116,11 @@ def steered(text: str) -> tuple[extraction.Steer, ...]:
 def notified(text: str) -> tuple[notices.Notice, ...]:
     """Those that say who hears of a task. Raises what `of` raises."""
     return tuple(notices.parse(one.words) for one in of(text) if one.verb == notices.VERB)
+
+
+def permitted(text: str) -> tuple[Permit, ...]:
+    """Those that permit effects. Raises what `of` raises."""
+    return tuple(permits.parse(one.words) for one in of(text) if one.verb == permits.VERB)
 
 
 def linked(text: str) -> tuple[links.LinkRuling, ...]:

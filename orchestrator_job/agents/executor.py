@@ -510,7 +510,13 @@ class _Loop:
             raise errors.NotBegun(f"{why.rstrip('.')}. The call of {name} waits for it.")
         try:
             given = port.parse(tool, arguments)
-            return await self._observed(tool, given, one.ordinal, one.sub_id)
+            if one.sub_id:
+                return await self._delegated(given, one.sub_id)
+            step = tool_calls.approval(self._message.delegation_id)
+            if await self._means.book.decided(step, one.ordinal) is None:
+                # Asked about again: there was a span when it was recorded.
+                return await self._called(tool, given, one.ordinal)
+            return await self._observed(tool, given, one.ordinal, "")
         except port.Misused as error:
             return port.Result(error.message, failed=True)
 

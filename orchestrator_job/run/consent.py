@@ -43,7 +43,9 @@ class Consent:
         first: dict[str, tool_calls.Request] = {}
         """Of several agents that want the same effect, the request that a person decides about."""
         for name, key in delegation_progress.interrupted(state):
-            for found in await self._store.get(key):  # type: ignore[union-attr]  # a list, as `Execute` stored it
+            stored = await self._store.get(key)
+            # One request alone is that of a thread from before there were several.
+            for found in stored if isinstance(stored, list) else [stored]:
                 request = tool_calls.Request.model_validate(found)
                 same = first.setdefault(request.same or request.id, request)
                 if await self._decided(request, key, same):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,6 +67,32 @@ def test_answers_that_are_not_given() -> None:
 def test_answers_that_a_person_approves_first() -> None:
     assert Provisions.together([TEXT, "enforce: needs-approval"]).needs_approval
     assert not Provisions.together([TEXT]).needs_approval
+
+
+STANDING = "enforce: permit tool=sendMail connection=team targets=*@example.com most=3 notAfter=2027-03-31"
+
+
+def test_lines_that_permit_effects() -> None:
+    text = f"Mails to the team need no one.\n{STANDING}\n  Enforce:\tPermit tool=mcp:crm.add notAfter=2027-01-01\n"
+    first, second = enforce_lines.permitted(text)
+    assert (first.tool, first.connection, first.targets, first.most) == ("sendMail", "team", ("*@example.com",), 3)
+    assert (second.tool, second.targets, second.not_after) == ("mcp:crm.add", (), datetime(2027, 1, 1, tzinfo=UTC))
+    assert enforce_lines.permitted(TEXT) == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("enforce: permit", "tool: "),
+        ("enforce: permit tool=sendMail", "notAfter: a standing permit ends"),
+        ("enforce: permit tool=proposeRule notAfter=2027-01-01", "tool: 'proposeRule' must be one of"),
+        ("enforce: permit tool=sendMail targets=a notAfter=soon", "notAfter: 'soon' is no time"),
+    ],
+)
+def test_a_permit_without_end_or_with_a_wrong_field_is_refused(line: str, says: str) -> None:
+    with pytest.raises(ValueError, match="cannot be enforced") as refused:
+        of(line)
+    assert says in str(refused.value)
 
 
 URL = "https://hooks.example.com/services/T1?key=a,b"

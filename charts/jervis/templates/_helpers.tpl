@@ -313,9 +313,9 @@ The limits of namespaces as the operator reads them: those that its admission po
 {{- define "jervis.admittedLimits" -}}
 {{- $own := dict -}}
 {{- range $namespace, $limits := .Values.admission.namespaces -}}
-{{- $_ := set $own $namespace (pick $limits "types" "clients" "modes" "queuePosition" "taskFlags") -}}
+{{- $_ := set $own $namespace (pick $limits "types" "clients" "modes" "queuePosition" "taskFlags" "permits") -}}
 {{- end -}}
-{{- dict "limits" (pick .Values.admission.limits "types" "clients" "modes" "queuePosition" "taskFlags") "namespaces" $own | toJson -}}
+{{- dict "limits" (pick .Values.admission.limits "types" "clients" "modes" "queuePosition" "taskFlags" "permits") "namespaces" $own | toJson -}}
 {{- end }}
 
 {{/*

@@ -69,7 +69,7 @@ async def test_a_fact_is_remembered_and_shown_as_what_is_known(made: parts.Parts
 async def test_proposals_take_the_place_of_nothing_that_a_person_said(made: parts.Parts) -> None:
     tools, _ = await made.box()
     rule, way = parts.acting(tools, "propose_rule"), parts.acting(tools, "propose_procedure")
-    assert rule.tier is way.tier is port.Tier.APPROVED
+    assert rule.tier is way.tier is port.Tier.PERSON
     given = {"key": "citations", "content": "Cite.\nenforce: always-cite", "type": "VALIDATION"}
     assert "enforce: always-cite" in rule.shown(port.parse(rule, given))
     assert (await settled(made, rule, **given))["version"] == 1
