@@ -41,6 +41,7 @@ class TaskMemory(BaseModel):
     answers: tuple[pendingtask.Answer, ...] = ()
     approvals: tuple[pendingtask.Decided, ...] = ()
     permits: tuple[Permit, ...] = ()
+    """Effects that the run may have without asking a person (spec.permits)."""
     context_summary: str | None = None
     graph_node_keys: tuple[str, ...] = ()
     rag_document_ids: tuple[str, ...] = ()
