@@ -11,13 +11,8 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field, JsonValue, StringConstraints
 
 from contracts.api import message
-<<<<<<< HEAD
-from crds import scope
-from crds.access import Access
-=======
 from crds import access as accesses
 from crds import scope
->>>>>>> 9b3b64250286ff0cb96a3238226fa819ec32bd05
 from kb.api import retrieve
 
 NodeKey = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
@@ -59,11 +54,7 @@ class Chunk(message.Reply):
     valid_until: AwareDatetime | None = None
     graph_refs: list[str]
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
-<<<<<<< HEAD
-    access: Access | None = None
-=======
     access: accesses.Access | None = None
->>>>>>> 9b3b64250286ff0cb96a3238226fa819ec32bd05
 
 
 class Hit(message.Reply):

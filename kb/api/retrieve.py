@@ -13,13 +13,8 @@ from pydantic import (
 )
 
 from contracts.api import message
-<<<<<<< HEAD
-from crds import scope
-from crds.access import Access
-=======
 from crds import access as accesses
 from crds import scope
->>>>>>> 9b3b64250286ff0cb96a3238226fa819ec32bd05
 from kb import selection
 
 Label = Annotated[str, StringConstraints(max_length=256)] | bool | int | float
@@ -108,11 +103,7 @@ class Provenance(message.Reply):
     valid_until: AwareDatetime | None = None
     retired_at: AwareDatetime | None = None
     superseded_by: str | None = None
-<<<<<<< HEAD
-    access: Access | None = None
-=======
     access: accesses.Access | None = None
->>>>>>> 9b3b64250286ff0cb96a3238226fa819ec32bd05
 
     @property
     def paged(self) -> str:

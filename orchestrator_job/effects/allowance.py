@@ -11,8 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from contracts.rules import enforce_lines
+from contracts.rules import permits as rule_permits
 from crds import approvals, permits
 from crds.approvals import AllowedBy
+from kb import api
 from orchestrator_job.effects import copies, ledger_entries
 from orchestrator_job.effects.tools import port
 from orchestrator_job.model import rules_context
@@ -47,8 +50,13 @@ def of_task(given: Sequence[permits.Permit]) -> tuple[Grant, ...]:
 
 
 def standing(held: rules_context.Standing) -> tuple[Grant, ...]:
-    """The permits of the rules of a run."""
-    return ()
+    """The permits in the rules of a run. Those that a run proposed are none: nothing that a model says permits."""
+    return tuple(
+        Grant(AllowedBy.RULE, rule.key, permit)
+        for rule in held.rules
+        if rule.type == rule_permits.TYPE and not rule.key.startswith(api.LEARNED)
+        for permit in enforce_lines.permitted(rule.content)
+    )
 
 
 @dataclass(frozen=True, slots=True)
