@@ -88,6 +88,7 @@ class Transport:
     def __init__(self, server: tools.Server, client: httpx.AsyncClient) -> None:
         self._server, self._client = server, client
         self._session = self._version = ""
+        self._stateless = False
         self._asking = 0
         self._silent: Away | None = None
         self.sent = False
@@ -123,7 +124,7 @@ class Transport:
     async def _ask(self, message: SessionMessage, arrived: Any) -> None:
         """Sends a request and passes on what comes, until its answer."""
         from mcp.shared.message import SessionMessage
-        from mcp_types import JSONRPCNotification, JSONRPCRequest
+        from mcp.types import JSONRPCNotification, JSONRPCRequest
 
         request: Any = message.message
         self.result, self.failure, self.code = None, self._silent, 0
@@ -152,7 +153,7 @@ class Transport:
 
     def _passed_on(self, request: Any, answer: Mapping[str, Any]) -> Any:
         """What the library sees of an answer; an error where there is none."""
-        from mcp_types import ErrorData, JSONRPCError, JSONRPCResponse
+        from mcp.types import ErrorData, JSONRPCError, JSONRPCResponse
 
         result, data = answer.get("result"), None
         if isinstance(result, Mapping):
@@ -295,12 +296,9 @@ class Transport:
 
     async def _tell(self, message: SessionMessage) -> None:
         """Sends what has no answer; whether it comes changes nothing."""
-        from mcp_types import version
-
         # A stateless call is cancelled by the end of its connection.
-        stateless = self._version in version.MODERN_PROTOCOL_VERSIONS
         cancels = getattr(message.message, "method", "") == "notifications/cancelled"
-        if self._silent is not None or (stateless and cancels):
+        if self._silent is not None or (self._stateless and cancels):
             return
         with contextlib.suppress(httpx.HTTPError, OSError, UnicodeError, Refused):
             async with self._opened("POST", self._headers(message), _body(message.message)):
@@ -319,16 +317,17 @@ class Transport:
         stamped: Mapping[str, str] = getattr(message.metadata, "headers", None) or {}
         if getattr(message.message, "method", "") == "initialize":
             self._version = ""  # of what was tried before
-        self._version = {name.lower(): value for name, value in stamped.items()}.get(
-            "mcp-protocol-version", self._version
-        )
+        named = {name.lower(): value for name, value in stamped.items()}
+        self._version = named.get("mcp-protocol-version", self._version)
+        if hasattr(message.message, "id"):
+            self._stateless = "mcp-method" in named
         headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
         if self._version:
             headers["MCP-Protocol-Version"] = self._version
         if self._session:
             headers["Mcp-Session-Id"] = self._session
-        names = {name.lower() for name in headers}
-        return headers | {name: value for name, value in stamped.items() if name.lower() not in names}
+        own = {name.lower() for name in headers}
+        return headers | {name: value for name, value in stamped.items() if name.lower() not in own}
 
     def _away(self, why: str) -> Away:
         return Away(f"The server {self._server.name} does not answer: {why}")

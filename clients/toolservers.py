@@ -38,24 +38,18 @@ MOST_ARGUMENTS = 100_000
 @dataclass(frozen=True)
 class Offered:
     """A tool of a server: `name` is the server's own, `about` one line, `schema` that of its arguments; `alias` is the
-    name by which models call it where they cannot write the own one. `hinted`: the server says that it only reads."""
+    name by which models call it where they cannot write the own one."""
 
     server: tools.Server
     name: str
     about: str
     schema: Mapping[str, Any]
     alias: str = ""
-    hinted: bool = False
-
-    @property
-    def mode(self) -> tools.Mode:
-        """What a call needs."""
-        return self.server.mode(self.name, hinted=self.hinted)
 
     @property
     def definition(self) -> str:
         """A digest of where the server is and of all that a model is shown of the tool, whatever its order."""
-        shown = [self.server.url, self.name, self.about, _ordered(self.schema), self.hinted]
+        shown = [self.server.url, self.name, self.about, _ordered(self.schema)]
         return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -96,9 +90,9 @@ def prepare() -> None:
     del mcp
 
 
-def allowed(listed: Iterable[str], value: str) -> bool:
-    """Whether one of the listed patterns, in which `*` stands for any text, is the value; none allow all."""
-    some = tuple(listed)
+def allowed(choices: Iterable[str], value: str) -> bool:
+    """Whether one of the patterns, in which `*` stands for any text, is the value; none allow all."""
+    some = tuple(choices)
     return not some or any(patterns.matches(routing.fold(one), routing.fold(value)) for one in some)
 
 
@@ -124,7 +118,7 @@ class _Listing:
 
     async def read(self, client: mcp.Client, transport: tool_transport.Transport) -> bool:
         """All pages. Raises Unreadable, and what the library raises."""
-        from mcp_types import PaginatedRequestParams
+        from mcp.types import PaginatedRequestParams
 
         cursor, seen = None, set[str]()
         for _ in range(_MOST_PAGES):
@@ -162,12 +156,8 @@ class _Listing:
                 return
             described = tool.get("description")
             about = " ".join((described if isinstance(described, str) and described.strip() else name).split())
-            if len(about) > _DESCRIPTION:
-                about = f"{about[:_DESCRIPTION]} [{len(about) - _DESCRIPTION} more characters are left out]"
-            notes = tool.get("annotations")
-            hinted = isinstance(notes, Mapping) and notes.get("readOnlyHint") is True
-            about = f"[{self._server.name}] {about}"
-            self._tools[name] = Offered(self._server, name, about, tool["inputSchema"], hinted=hinted)
+            about = f"[{self._server.name}] {about[:_DESCRIPTION]}"
+            self._tools[name] = Offered(self._server, name, about, tool["inputSchema"])
 
     def _unfit(self, tool: Mapping[str, Any], name: str) -> str:
         """Why a tool is not offered; "" where it is."""
@@ -199,7 +189,7 @@ async def call(tool: Offered, arguments: Mapping[str, Any]) -> Answer:
 
     async def ask(client: mcp.Client, transport: tool_transport.Transport) -> Mapping[str, Any]:
         import mcp
-        from mcp_types import CallToolRequest, CallToolRequestParams, CallToolResult
+        from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult
 
         asked = CallToolRequest(params=CallToolRequestParams(name=tool.name, arguments=dict(arguments)))
         try:

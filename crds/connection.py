@@ -105,8 +105,8 @@ class Smtp(Model):
             max_length=320,
             json_schema_extra=rules(
                 (
-                    "self.matches('^[^\\\\s<>@,;:\"()]+@[A-Za-z0-9.-]+$')",
-                    "must be one address without a name, for example team@example.com",
+                    'self.matches(r"^[A-Za-z0-9.!#$%&\'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+$")',
+                    "must be one address of ASCII without a name, for example team@example.com",
                 )
             ),
         ),

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel, to_snake
 
-from crds import patterns
+from crds import domains, patterns
 
 _Pattern = Annotated[str, Field(min_length=1, max_length=320)]
 _Patterns = Annotated[tuple[_Pattern, ...], Field(max_length=1000)]
@@ -68,6 +68,10 @@ class Server(BaseModel):
         if not fitting:
             return Mode.READ if hinted and self.trust_read_only_hint else Mode.ASK
         return next(mode for mode in _STRICTEST if mode in fitting)
+
+    def lets(self, host: str) -> bool:
+        """Whether the arguments of its reading tools may name the host."""
+        return any(patterns.matches(domains.hostname(pattern), domains.hostname(host)) for pattern in self.hosts)
 
     @property
     def reads(self) -> bool:

@@ -105,6 +105,8 @@ class Execute:
         async with self._opening:
             if self._opened is None:
                 found = await self._opener(held)
+                self._means.absent_tools.update(found.left_out)
+                self._means.absent_tools.update({f"{server}.*": why for server, why in found.away.items()})
                 self._opened = replace(self._means, tools=found.tools, away=found.away, internal=found.internal)
             return self._opened
 

@@ -19,7 +19,7 @@ from crds import domains, pendingtask, scope
 from crds.permits import Permit
 from crds.priority import Priority
 from orchestrator_job import errors
-from orchestrator_job.agents import agent_prompt, builtin, loop_state, metrics, protocol, registry
+from orchestrator_job.agents import agent_prompt, builtin, loop_state, metrics, protocol, registry, tool_choice
 from orchestrator_job.effects import allowance, duplicate_effects, journal, ledger, seen_texts, tool_calls
 from orchestrator_job.effects.journal import Kind
 from orchestrator_job.effects.tools import port
@@ -42,7 +42,8 @@ class Means:
     """What all loops of a run work with. `tools` by their names; `window` is that of the model in tokens; `urgency` the
     most urgent priority that a call may have; `now` is in UTC. `specialists`: without them every agent is the
     LegacyAgent. `away` are listed servers without their tools, and why. `permits` are those of the task's spec,
-    `internal` is what is inside of the client."""
+    `absent_tools` are tools of other servers that are not offered, and why: those of the window are added. `internal`
+    is what is inside of the client."""
 
     agents: registry.Registry
     tools: Mapping[str, port.Tool]
@@ -60,6 +61,7 @@ class Means:
     now: Callable[[], datetime]
     specialists: bool = True
     away: Mapping[str, str] = field(default_factory=dict)
+    absent_tools: dict[str, str] = field(default_factory=dict)
     internal: domains.Internal = domains.NOTHING
     permits: tuple[Permit, ...] = ()
 
@@ -152,6 +154,7 @@ class Executor:
             lacking=[
                 *(name for name in agent.capability.tool_names if name not in offered),
                 *(f"{server}.* (the server is away)" for server in self._means.away),
+                *tool_choice.lacking(self._means.absent_tools, self._means.away),
             ],
             context_tokens=agent.context_tokens,
         )
@@ -333,7 +336,7 @@ class _Loop:
         # Effects of this round are there too: an agent that takes a task over must not do them again.
         effects = await self._means.book.effects(delegation_progress.round_of(self._message.delegation_id) + 1)
         done = duplicate_effects.done(effects, self._message.delegation_id)
-        turns = self._executor.opening(self._agent, self._message, self._tools, self._results, done)
+        turns = self._executor.opening(self._agent, self._message, self._tools.callable, self._results, done)
         self._offer_results()
         tries, pieces = 0, ""
         while True:
@@ -383,7 +386,7 @@ class _Loop:
             turns.append(agent_prompt.said(agent_prompt.LAST))
         kept = await self._record.recall(self._ordinal, Kind.REPLY)
         if kept is None:
-            tools = [] if last else [port.offered(one) for one in self._tools.values()]
+            tools = [] if last else self._tools.offered()
             reply = await self._turn(turns, tools)
             kept = model_calls.dumped(reply)
             await self._record.keep(self._ordinal, Kind.REPLY, kept)
@@ -427,6 +430,7 @@ class _Loop:
         if name == registry.DELEGATE and not kept["mistaken"]:
             sub_id = self._sub_id()
             self._made.subs.append(sub_id)
+        self._tools.called(name, call["arguments"])
         result = loop_state.restored(kept)
         if kept.get("waits"):
             decided = result if kept["waits"] == _DECIDED else None
@@ -497,7 +501,8 @@ class _Loop:
         name, arguments = str(one.call["name"]), one.call["arguments"]
         tool = self._tools.get(name)
         if tool is None:
-            why = self._means.away.get(name.partition(".")[0], f"There is no tool {name[:100]!r} now.")
+            absent = self._means.absent_tools.get(name, f"There is no tool {name[:100]!r} now.")
+            why = self._means.away.get(name.partition(".")[0], absent)
             step = tool_calls.approval(self._message.delegation_id)
             decided = await self._means.book.verdict(step, {"tool": name}, one.ordinal)
             if decided is not None and decided.verdict is pendingtask.Verdict.REJECTED:
@@ -517,16 +522,17 @@ class _Loop:
 
     def _offer_results(self) -> None:
         if len(self._results):
-            self._tools = {**self._tools, self._results.name: self._results}
+            self._tools.add(self._results)
 
     async def _fresh(self, name: str, arguments: object) -> dict[str, Any]:
         """The result of a call that is not in the journal."""
         tool = self._tools.get(name)
-        if tool is None and (why := self._means.away.get(name.partition(".")[0])):
+        why = self._means.away.get(name.partition(".")[0]) or self._means.absent_tools.get(name)
+        if tool is None and why:
             return {**loop_state.stored(tool_calls.absent(why)), "mistaken": False}
         try:
             if tool is None:
-                raise port.Misused(f"There is no tool {name[:100]!r}; there are {', '.join(self._tools)}.")
+                raise port.Misused(f"There is no tool {name[:100]!r}; there are {', '.join(self._tools.names)}.")
             given = port.parse(tool, arguments)
             done = await self._observed(tool, given, self._ordinal, "")
         except port.Misused as error:
@@ -599,9 +605,12 @@ class _Loop:
             failed=not ended.success and not ended.result.strip(),
         )
 
-    def _offered(self) -> dict[str, port.Tool]:
+    def _offered(self) -> tool_choice.Choice:
         # Those of listed servers (SERVER.TOOL) are every agent's; a client has them because an operator listed it.
         others = registry.permitted((one for one in self._means.tools if "." in one), self._held.provisions)
-        names = (*self._agent.capability.tool_names, *others)
-        tools = {name: self._means.tools[name] for name in names if name in self._means.tools}
-        return {**tools, **{one.name: one for one in self._executor.own(self._agent, self._message)}}
+        tools = self._means.tools
+        own = {name: tools[name] for name in self._agent.capability.tool_names if name in tools}
+        own |= {tool.name: tool for tool in self._executor.own(self._agent, self._message)}
+        return tool_choice.Choice(
+            own, {name: tools[name] for name in others}, self._means.window, self._means.absent_tools
+        )

@@ -52,6 +52,7 @@ class Parts:
             now=self.run.now,
             specialists=self.run.settings.use_specialist_agents,
             permits=self.run.task.permits,
+            absent_tools=self.run.absent_tools,
         )
 
     def plan(self) -> plan_delegations.PlanDelegations:

@@ -163,7 +163,10 @@ def approval(view: View) -> Decision | None:
     asked, given = view.task.status.user_task, decision_given(view)
     if asked is None or asked.kind is not UserTaskKind.APPROVAL or given is None or pendingtask.unusable(asked, given):
         return None
-    return _decided(view, asked, given)
+    decisions = _decisions(view.task.status, asked, given)
+    approved = sum(one.verdict is Verdict.APPROVED for one in decisions)
+    reason = PARTLY if 0 < approved < len(decisions) else decisions[0].verdict.value
+    return _back(view, reason, _told(asked, given, decisions), approvals=_kept(view.task.status, decisions))
 
 
 def unusable(view: View) -> Decision | None:
@@ -226,17 +229,6 @@ def _by_default(view: View, due: datetime) -> Decision:
     assert asked is not None, "an open request"
     note = Note(EXPIRED, message, warning=True)
     return replace(_back(view, EXPIRED, message, approvals=_kept(status, _decisions(status, asked, given))), note=note)
-
-
-def _decided(view: View, asked: pendingtask.UserTask, given: pendingtask.Approval) -> Decision:
-    status = view.task.status
-    decisions = _decisions(status, asked, given)
-    approved = [one for one in decisions if one.verdict is Verdict.APPROVED]
-    reason = given.verdict.value
-    if asked.effects:
-        reason = Verdict.REJECTED.value if not approved else Verdict.APPROVED.value
-        reason = reason if len(approved) in (0, len(decisions)) else PARTLY
-    return _back(view, reason, _told(asked, given, decisions), approvals=_kept(status, decisions))
 
 
 def _told(asked: pendingtask.UserTask, given: pendingtask.Approval, decisions: Sequence[pendingtask.Decided]) -> str:

@@ -103,11 +103,12 @@ class ReadingTool(ActingTool):
 
     def __init__(self, offered: toolservers.Offered, fetched: Sequence[str]) -> None:
         super().__init__(offered)
-        self._allowed = (*fetched, *offered.server.hosts)
+        self._fetched = fetched
 
     def allows(self, host: str) -> bool:
         """By its entry, or by the list of hosts whose pages may be fetched."""
-        return bool(host and self._allowed) and toolservers.allowed(self._allowed, domains.hostname(host))
+        fetched = bool(self._fetched) and toolservers.allowed(self._fetched, domains.hostname(host))
+        return bool(host) and (fetched or self._offered.server.lets(host))
 
     def reach(self, given: Any) -> port.Reach:
         """The hosts that its arguments name and that are not allowed."""
