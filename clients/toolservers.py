@@ -38,18 +38,24 @@ MOST_ARGUMENTS = 100_000
 @dataclass(frozen=True)
 class Offered:
     """A tool of a server: `name` is the server's own, `about` one line, `schema` that of its arguments; `alias` is the
-    name by which models call it where they cannot write the own one."""
+    name by which models call it where they cannot write the own one. `hinted`: the server says that it only reads."""
 
     server: tools.Server
     name: str
     about: str
     schema: Mapping[str, Any]
     alias: str = ""
+    hinted: bool = False
+
+    @property
+    def mode(self) -> tools.Mode:
+        """What a call needs."""
+        return self.server.mode(self.name, hinted=self.hinted)
 
     @property
     def definition(self) -> str:
         """A digest of where the server is and of all that a model is shown of the tool, whatever its order."""
-        shown = [self.server.url, self.name, self.about, _ordered(self.schema)]
+        shown = [self.server.url, self.name, self.about, _ordered(self.schema), self.hinted]
         return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -156,8 +162,12 @@ class _Listing:
                 return
             described = tool.get("description")
             about = " ".join((described if isinstance(described, str) and described.strip() else name).split())
-            about = f"[{self._server.name}] {about[:_DESCRIPTION]}"
-            self._tools[name] = Offered(self._server, name, about, tool["inputSchema"])
+            if len(about) > _DESCRIPTION:
+                about = f"{about[:_DESCRIPTION]} [{len(about) - _DESCRIPTION} more characters are left out]"
+            notes = tool.get("annotations")
+            hinted = isinstance(notes, Mapping) and notes.get("readOnlyHint") is True
+            about = f"[{self._server.name}] {about}"
+            self._tools[name] = Offered(self._server, name, about, tool["inputSchema"], hinted=hinted)
 
     def _unfit(self, tool: Mapping[str, Any], name: str) -> str:
         """Why a tool is not offered; "" where it is."""

@@ -10,6 +10,7 @@ without success, with what was found and what is missing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -320,7 +321,9 @@ class _Loop:
             tell("jervis.success", ended.output.success)
             tell("jervis.confidence", ended.output.confidence)
         took, went = (self._tokens, self._calls, ended.subs), (ended.reported, ended.escalates, self._retries)
-        await self._means.counts.record(self._message, ended.output, metrics.End(name, begun["at"], *took, *went))
+        done = Counter(allowed["by"] for _, allowed in await self._means.book.done(self._message.delegation_id))
+        end = metrics.End(name, begun["at"], *took, *went, done)
+        await self._means.counts.record(self._message, ended.output, end)
         return ended
 
     async def _to_report(self) -> delegation_models.AgentOutput:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from crds import exit_reasons
+from crds import approvals, exit_reasons
 from orchestrator_job.answer import evidence_pack, language, model_answer
 from orchestrator_job.answer.model_answer import Answer
 from orchestrator_job.context import rules_loader, significance
-from orchestrator_job.effects import ledger, patches
+from orchestrator_job.effects import ledger, ledger_entries, patches
 from orchestrator_job.model import rules_context
 from orchestrator_job.plan import category, goal_paths, run_plan
 from orchestrator_job.store import artifacts, delegation_models, delegation_progress, task_memory
@@ -87,6 +87,7 @@ class Account:
             "approval": state.get("approval") or None,
             # A result is written over the one before, which may have asked for the approval of effects.
             "waiting": [],
+            "effects": [_done(name, allowed) for name, allowed in await self._book.done()],
             "about": "",
             **_handed_back(outputs, await self._changed(state)),
             **found,
@@ -139,6 +140,19 @@ class Account:
             # What a rejected answer was written from is withheld with it.
             states={} if rejected else state["delegation_states"],
         )
+
+
+def _done(name: str, allowed: ledger_entries.Allowed) -> dict[str, Any]:
+    """An effect that was done, and what allowed it."""
+    done = approvals.Done(
+        id=name,
+        tool=allowed["tool"],
+        connection=allowed["connection"],
+        targets=tuple(allowed["targets"]),
+        allowed_by=approvals.AllowedBy(allowed["by"]),
+        permit=allowed["name"],
+    )
+    return done.wire()
 
 
 def _misquoted(given: Answer) -> list[dict[str, Any]]:
