@@ -17,12 +17,11 @@ import pytest
 
 from contracts.tokens import runtoken
 from crds import scope
-from crds.pendingtask import Mode, Type
+from crds.pendingtask import Mode
 from crds.priority import Priority
 from kb import api
 from kb import client as kb_client
 from orchestrator_job.run import consult
-from orchestrator_job.store import task_memory
 from orchestrator_job.store.graph_state import State
 from tests import ports, waiting
 from tests.fakes.ollama import process
@@ -164,21 +163,23 @@ def test_the_page_of_what_is_cited_is_that_of_the_citation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "kind", "wanted", "consulted"),
+    ("wanted", "delegates", "consulted"),
     [
-        ({"category": "advice", "action": "respond"}, Type.USER_INPUT, True, True),
-        ({"category": "single_task", "action": "respond"}, Type.USER_INPUT, True, True),
-        ({"category": "", "action": "respond"}, Type.USER_INPUT, True, True),
-        ({"category": "advice", "action": "respond"}, Type.USER_INPUT, False, False),
-        ({"category": "advice", "action": "respond"}, Type.SCHEDULED, True, False),
-        ({"category": "single_task", "action": "code"}, Type.USER_INPUT, True, False),
-        ({"category": "epic", "action": "respond"}, Type.USER_INPUT, True, False),
-        ({"category": "generative", "action": "respond"}, Type.USER_INPUT, True, False),
+        ({"kind": "advice"}, False, True),
+        ({"kind": "respond"}, True, True),
+        # The graph of delegations has the tools for it; the other one answers, and says that it was not done.
+        ({"kind": "respond", "effects": ("sendMail",)}, False, True),
+        ({"kind": "respond", "effects": ("sendMail",)}, True, False),
+        ({"kind": "code"}, False, False),
+        ({"kind": "epic"}, True, False),
+        ({"kind": "generative"}, False, False),
     ],
 )
-def test_it_is_for_questions_of_users_alone(state: State, kind: Type, *, wanted: bool, consulted: bool) -> None:
-    task = task_memory.TaskMemory(task_uid="u", type=kind, scope=scope.Scope(client_id="acme"), content="?")
-    assert consult.consults(state, task, wanted=wanted) is consulted
+def test_what_is_ordered_is_worked_on(wanted: dict[str, Any], *, delegates: bool, consulted: bool) -> None:
+    state: State = {"round": 1, "intent": {"round": 1, **wanted}}
+    assert consult.consults(state, delegates=delegates) is consulted
+    # What no model has said is a question.
+    assert consult.consults({"round": 1}, delegates=delegates)
 
 
 async def test_another_type_is_answered_as_ever(place: Place, fake: process.Fake) -> None:
