@@ -17,7 +17,7 @@ from orchestrator_job.context import rules_loader
 from orchestrator_job.effects import duplicate_effects
 from orchestrator_job.effects.permits import seen_texts
 from orchestrator_job.effects.tools import port
-from orchestrator_job.model import rules_context
+from orchestrator_job.model import intent, rules_context
 from orchestrator_job.store import artifacts, delegation_models, delegation_progress, task_memory
 from orchestrator_job.store.delegation_models import DelegationStatus
 from orchestrator_job.store.graph_state import State
@@ -82,6 +82,10 @@ class Execute:
         whole = "" if asked in message.context else asked
         given = await self._before(state, plan, name)
         means = await self._with_tools(held)
+        if intent.of(state).later(means.now()):
+            # What it wants done is for later: until then it is prepared.
+            reading = {name: tool for name, tool in means.tools.items() if not isinstance(tool, port.Acting)}
+            means = replace(means, tools=reading)
         ended = await executor.Executor(means, held, known, given.outputs, given.opens, whole).work(message)
         if isinstance(ended, executor.Waiting):
             key = await self._store.put(ended.requests[0].model_dump(mode="json", by_alias=True), state["round"])

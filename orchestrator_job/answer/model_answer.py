@@ -65,7 +65,6 @@ class Asks(_Shape):
 class Draft(intent.Worded):
     """What is read of an answer: one of these, or several with a flag, as models write them that follow no schema."""
 
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
     cautious: ClassVar[dict[str, Any]] = {"confidence": _UNSAID}
     # A question that cannot be read is asked of nobody.
     telling: ClassVar[frozenset[str]] = frozenset({"questions"})
@@ -116,9 +115,12 @@ def judged(draft: Draft, evidence_ids: Collection[int], held: enforce_lines.Prov
 
     Raises Unusable for one that says nothing, and for one that `held` forbids.
     """
-    text, cited = _cited(draft.answer, frozenset(evidence_ids))
+    # Some think within a field.
+    text, cited = _cited(reading.plain(draft.answer), frozenset(evidence_ids))
     # A small model fills its list with the same ones.
-    questions = list(dict.fromkeys(question.strip() for question in draft.questions if quotations.has_words(question)))
+    questions = list(
+        dict.fromkeys(reading.plain(question) for question in draft.questions if quotations.has_words(question))
+    )
     asks = bool(questions) and (draft.needs_input or (draft.needs_input is None and not draft.citations and not cited))
     if not asks and not quotations.has_words(text):
         if not questions:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -73,7 +74,8 @@ def works(*, delegates: bool, outside: bool) -> tuple[Kind, ...]:
 
 
 class Intent(BaseModel):
-    """The state's `intent`: of `round`. `effects` are some of EFFECTS."""
+    """The state's `intent`: of `round`. `effects` are some of EFFECTS; `not_before` is the moment before which nothing
+    of it is to be done, in UTC."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
@@ -81,11 +83,22 @@ class Intent(BaseModel):
     kind: Kind = Kind.RESPOND
     sentence: str = ""
     effects: tuple[str, ...] = ()
+    not_before: datetime | None = None
+    answered: bool = False
+    """Whether it gets an answer in place of work, because it is for later."""
+
+    def later(self, now: datetime) -> bool:
+        """Whether nothing of it is to be done yet."""
+        return self.not_before is not None and now < self.not_before
+
+    def at(self, now: datetime) -> Intent:
+        """The same at this moment: what is for later gets an answer."""
+        return self.model_copy(update={"answered": self.later(now)})
 
     @property
     def works(self) -> bool:
         """Whether it is worked on, not answered alone."""
-        return self.kind not in ANSWERED
+        return self.kind not in ANSWERED and not self.answered
 
     @property
     def category(self) -> api.TaskCategory:
@@ -113,28 +126,38 @@ def of(state: State) -> Intent:
 _Sentence = Annotated[str, Field(max_length=_SENTENCE_CHARS)]
 
 
-class Answering(schema.Shape):
+class _Shape(schema.Shape):
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+class Answering(_Shape):
     """The fields in front of an answer."""
 
     intent: Literal["advice", "respond"]
     sentence: _Sentence
     effects: list[str]
+    not_before: str
 
 
-class Ordered(schema.Shape):
+class Ordered(_Shape):
     """A reply in place of an answer: the question is worked on."""
 
     intent: Kind
     sentence: _Sentence
     effects: list[str]
+    not_before: str = ""
+
+    # A model that may leave it out does not think of it.
+    model_config = ConfigDict(json_schema_extra={"required": ["intent", "sentence", "effects", "notBefore"]})
 
 
-class Worded(schema.Shape):
+class Worded(_Shape):
     """What is read of these fields, in whatever reply they stand: one that has none of them says nothing of it."""
 
     intent: Kind | None = None
     sentence: _Sentence = ""
     effects: list[str] = Field(default_factory=list)
+    not_before: str = ""
 
 
 def order(kinds: Collection[Kind]) -> schema.Wire:
@@ -151,17 +174,28 @@ def read(worded: Worded | Ordered, question: str, round_number: int) -> Intent |
     if worded.intent not in ANSWERED and not ordered:
         raise reading.Unusable("sentence: must be copied from <question>, letter by letter: the one that orders it")
     effects = tuple(name for name in dict.fromkeys(worded.effects) if name in EFFECTS) if ordered else ()
-    return Intent(round=round_number, kind=worded.intent, sentence=worded.sentence if ordered else "", effects=effects)
+    sentence, moment = (worded.sentence, _moment(worded.not_before)) if ordered else ("", None)
+    return Intent(round=round_number, kind=worded.intent, sentence=sentence, effects=effects, not_before=moment)
 
 
 def asked(kinds: Collection[Kind]) -> str:
     """What a prompt says of the fields."""
     listed = "; ".join(f"{kind.value} ({MEANS[kind]})" for kind in (*ANSWERED, *kinds))
-    return (
-        f"\nintent is what <question> wants, one of: {listed}. sentence is the sentence of <question> that this rests "
-        'on, copied letter by letter, and "" for advice. effects names what <question> itself wants to have sent or '
-        f"changed outside, with {OTHER} for what no name fits, and is empty where it wants an answer alone."
-    )
+    return f"""
+intent is what <question> wants, one of: {listed}. sentence is the sentence of <question> that this rests on, copied
+letter by letter, and "" for advice. effects names what <question> itself wants to have sent or changed outside, with
+{OTHER} for what no name fits, and is empty where it wants an answer alone. notBefore is the moment, in ISO 8601 with
+its offset, before which <question> wants nothing of that to be done, counted from Today, and "" for what may be done
+at once."""
+
+
+def _moment(text: str) -> datetime | None:
+    """The moment of a text, if it says one: a time without an offset may be any."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    return moment.astimezone(UTC) if moment.tzinfo is not None else None
 
 
 def rests(sentence: str, question: str) -> bool:

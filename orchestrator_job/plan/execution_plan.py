@@ -76,7 +76,7 @@ class Planned(Answer, intent.Worded):
 
     # A model that may leave them out does not think of them.
     model_config = ConfigDict(
-        json_schema_extra={"required": ["intent", "sentence", "effects", "domain", "delegations"]}
+        json_schema_extra={"required": ["intent", "sentence", "effects", "notBefore", "domain", "delegations"]}
     )
 
 
@@ -86,7 +86,9 @@ class ByProcedure(Planned):
     procedure: str = ""
 
     model_config = ConfigDict(
-        json_schema_extra={"required": ["intent", "sentence", "effects", "procedure", "domain", "delegations"]}
+        json_schema_extra={
+            "required": ["intent", "sentence", "effects", "notBefore", "procedure", "domain", "delegations"]
+        }
     )
 
 

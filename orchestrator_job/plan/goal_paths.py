@@ -84,8 +84,8 @@ def worked(state: State) -> bool:
 
 
 def after_intent(state: State, default: str) -> str:
-    """Where the work begins that the reply to a prompt has ordered; `default` where it has ordered none, or where the
-    work is over."""
+    """Where the work begins that the reply to a prompt has ordered; `default` where it has ordered none, or where that
+    is answered or begun."""
     wanted, begun = intent.of(state), (state.get("work") or {}).get("round") == state["round"]
     if not wanted.works or begun:
         return default

@@ -81,7 +81,7 @@ def load(value: Any) -> tuple[Goal, ...]:
 
 def designed(made: Design, held: enforce_lines.Provisions = _FREE) -> str:
     """The design. Raises `reading.Unusable` where a rule forbids its words."""
-    return _permitted(made.design, held)
+    return _permitted(reading.plain(made.design), held)
 
 
 def ordered(made: Goals, held: enforce_lines.Provisions = _FREE) -> tuple[Goal, ...]:

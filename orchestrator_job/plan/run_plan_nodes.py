@@ -130,7 +130,7 @@ class MakePlan:
             reason = f"The user added to the task, which began round {number}."
             if isinstance(planned, intent.Intent):
                 _log.info("ordered", intent=planned.kind.value)
-                return {"intent": planned.dump()}
+                return {"intent": planned.at(self._now()).dump()}
             steps, notes = planned
             made = run_plan.made(steps, notes, earlier, number, self._model, reason)
         _log.info("planned", version=made.version, steps=len(made.steps), dropped=len(made.notes), failure=made.failure)

@@ -96,7 +96,7 @@ class AskIntent:
         except (errors.BudgetExhausted, errors.InvalidOutput, router_client.Rejected) as error:
             _log.warning("what the user wants is not known; it is answered", reason=error.message)
             found = None
-        return {"intent": (found or intent.Intent(round=number)).dump()}
+        return {"intent": (found or intent.Intent(round=number)).at(run.now()).dump()}
 
 
 @dataclass
@@ -234,6 +234,8 @@ class Consult:
             await self._book(number, event, read.stream)
         if event.type == "result":
             read.note(event.objects or ())
+        elif event.verdict == api.THOUGHTS:
+            read.text.clear()
         elif event.type == "token":
             read.text.append(event.content or "")
         elif event.type == "error":

@@ -96,10 +96,16 @@ class Intake:
 
 
 def zone(task: task_memory.TaskMemory, document: str) -> str:
-    """The time zone that a task names, or else its user, the latest word first; "" where neither does."""
+    """The time zone that a task names, or else its user, the latest word first; "" where neither does. Raises
+    InvalidInput for one that is none."""
+    if task.time_zone:
+        try:
+            return time_zones.parse(task.time_zone)
+        except ValueError as error:
+            raise errors.InvalidInput(f"{error}.", field="spec.timeZone", remedy="Create the task anew.") from error
     said = [*(one.text for one in reversed(task.answers)), *(one.text for one in reversed(task.messages))]
     own = [*said, document] if task.asked_by_user else said
-    return task.time_zone or next(filter(None, map(time_zones.written, own)), "")
+    return next(filter(None, map(time_zones.written, own)), "")
 
 
 class Evidence:
@@ -250,8 +256,13 @@ class Respond:
                 raise
             # What orders nothing that the user has written, again and again, is one thing that is answered.
             return await self._answer(state, items, ())
-        if given is None:
-            _log.info("ordered", intent=wanted and wanted.kind.value)
-            return wanted, None
+        if given is None and wanted is not None:
+            _log.info("ordered", intent=wanted.kind.value, not_before=wanted.not_before)
+            if not wanted.at(now).answered:
+                return wanted, None
+            # What is said of it is the notice at the end of each answer.
+            nothing = model_answer.Answer(answer="", citations=[], confidence=1, needs_input=False, questions=[])
+            return wanted.at(now), nothing
+        assert given is not None
         _log.info("answered", citations=given.citations, needs_input=given.needs_input)
         return wanted, given

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import structlog
 
 import crds.errors
+from contracts.rules import time_zones
 from orchestrator_job.answer import language, model_answer
 from orchestrator_job.context import significance
 from orchestrator_job.model import intent, model_calls, prompt_escape, prompts, rules_context
@@ -45,16 +47,20 @@ class Concluded:
         changed = await self._node(state)
         after: State = {**state, **changed}
         wanted = intent.of(after)
-        if not wanted.effects or "answer" not in changed:
+        later = wanted.not_before if wanted.later(self._run.now()) else None
+        if not (wanted.effects or later) or "answer" not in changed:
             return changed
         run, number = self._run, state["round"]
         given = model_answer.Checked.model_validate(await run.store.get(changed["answer"]))
         missing = left(wanted.effects, await run.book.effects(number + 1))
-        if given.needs_input or not missing:
+        if given.needs_input or not (missing or later):
             return changed
         held = await run.loader.of(after)
-        why = reasons(missing, run, held, worked=goal_paths.worked(after), rejected=await run.book.rejects(number))
-        listed = [f"- {name}: “{wanted.sentence}”" for name in missing]
+        if later is not None:
+            why = for_later(later, held)
+        else:
+            why = reasons(missing, run, held, worked=goal_paths.worked(after), rejected=await run.book.rejects(number))
+        listed = [f"- {name}: “{wanted.sentence}”" for name in missing or [wanted.kind.value]]
         said = "\n".join([await self._spoken(" ".join(why), after), *listed])
         if held.provisions.objection(said, cites=True, final=False) is not None:
             _log.warning("a rule keeps back what was not done", effects=missing)
@@ -123,6 +129,16 @@ def reasons(
     if list(missing) == [intent.OTHER]:
         return [*said, "no tool of this run does it. A server of tools in `job.tools.mcpServers` could do it."]
     return [*said, "no agent has done it; the answer says what they report. Send this task a message to try again."]
+
+
+def for_later(moment: datetime, held: rules_context.Standing) -> list[str]:
+    """Why what is wanted for later was not done, and what would do it."""
+    local, at = moment.astimezone(time_zones.zone(held.zone)), moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return [
+        f"Not done yet: it is wanted for `{local:%Y-%m-%d %H:%M}` (`{held.zone or 'UTC'}`).",
+        f'To have it done then, create a task with this text and `spec.schedule.at: "{at}"`; to have it done at once, '
+        "say so in a message to this task.",
+    ]
 
 
 def _flag() -> str:

@@ -62,7 +62,7 @@ async def test_a_procedure_that_is_named_and_missing_is_asked_for_followed_and_k
     assert [(one["agent"], one["action"]) for one in saved["procedureSteps"]] == [
         ("Research", "Find the invoice and its order."), ("Financial", "compare both sums."),
     ]  # fmt: skip
-    assert desk.tags() == [STEPS, RESEARCH, FINANCIAL, SYNTHESIS]
+    assert desk.tags() == [PLAN, STEPS, RESEARCH, FINANCIAL, SYNTHESIS]
     assert desk.known.used == [{"clientId": "acme", "id": "invoices of Globex", "succeeded": True}]
 
 

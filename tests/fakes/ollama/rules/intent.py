@@ -175,7 +175,7 @@ def order(asked: prompt.Prompt, intents: Collection[str]) -> dict[str, Any]:
     effects = [
         name for name, pattern in _EFFECTS if kind != "advice" and _ordered(question) and pattern.search(question)
     ]
-    return {"intent": kind, "sentence": said, "effects": effects}
+    return {"intent": kind, "sentence": said, "effects": effects, "notBefore": ""}
 
 
 def works(made: dict[str, Any]) -> bool:
