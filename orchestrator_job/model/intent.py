@@ -107,7 +107,7 @@ class Intent(BaseModel):
 
     def dump(self) -> dict[str, Any]:
         """For a state."""
-        return self.model_dump(mode="json", by_alias=True)
+        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
 def known(state: State) -> Intent | None:

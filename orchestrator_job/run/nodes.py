@@ -197,16 +197,22 @@ class Respond:
         attempts = citations.Tries(sources, provided)
         shown = list(ids)
         wanted: intent.Intent | None = None
+        refused = False
+        """Whether the latest reply was an order that is none."""
         whole = (await question_store.load(state, self._store)).text
 
         def read(reply: intent.Worded | intent.Ordered) -> bool:
             """Whether it is worked on. Raises Unusable."""
-            nonlocal wanted
+            nonlocal wanted, refused
+            refused = True
             wanted = intent.read(reply, whole, state["round"]) if kinds is not None else None
+            refused = False
             return wanted is not None and wanted.kind in (kinds or ())
 
         def order(reply: intent.Ordered) -> None:
+            nonlocal refused
             if not read(reply):
+                refused = True
                 raise reading.Unusable("intent: is nothing that can be worked on here; answer the question")
 
         def judge(draft: model_answer.Draft) -> model_answer.Checked | None:
@@ -252,7 +258,7 @@ class Respond:
                 raise
             if attempts.last is not None:
                 return wanted, attempts.last
-            if not kinds or not isinstance(error, errors.InvalidOutput):
+            if not (kinds and refused and isinstance(error, errors.InvalidOutput)):
                 raise
             # What orders nothing that the user has written, again and again, is one thing that is answered.
             return await self._answer(state, items, ())

@@ -336,11 +336,11 @@ _HALF = r'{"name": "send", "arguments": {"to": "\ud83d"}}'
 
 
 def test_what_no_store_takes_is_answered_and_no_word() -> None:
-    refused = calls.ToolCall("send", "half of a character is in the arguments")
+    refused = choosing.ToolCall("send", "half of a character is in the arguments")
     assert choosing.called(calls.Reply(_HALF), [_TOOL]).calls == (refused,)
     assert choosing.called(calls.Reply(r'{"answer": "so \ud83d"}'), [_TOOL]).text == "so \ufffd"
     message = {"tool_calls": [{"function": json.loads(_HALF)}, {"function": {"name": "send", "arguments": {}}}]}
-    assert calls._calls(message) == [refused, calls.ToolCall("send", {})]
+    assert calls._calls(message) == [refused, choosing.ToolCall("send", {})]
     assert calls._count({"eval_count": 10**30}, "eval_count") == 0
 
 
@@ -361,11 +361,11 @@ def test_what_no_store_takes_is_answered_and_no_word() -> None:
 def test_arguments_as_a_text_of_json(sent: Any, taken: Any) -> None:
     """As servers of OpenAI's API have them."""
     message = {"tool_calls": [{"function": {"name": "send", "arguments": sent}}]}
-    assert calls._calls(message) == [calls.ToolCall("send", taken)]
+    assert calls._calls(message) == [choosing.ToolCall("send", taken)]
 
 
 _CALL = '{"name": "send", "arguments": {"to": "a"}}'
-_SENT = calls.ToolCall("send", {"to": "a"})
+_SENT = choosing.ToolCall("send", {"to": "a"})
 
 
 @pytest.mark.parametrize(
@@ -384,8 +384,8 @@ _SENT = calls.ToolCall("send", {"to": "a"})
         ('{"name": "send", "parameters": {"to": "a"}}', [_SENT]),
         ('{"type": "function", "function": {"name": "send", "arguments": "{\\"to\\": \\"a\\"}"}}', [_SENT]),
         # A marked one that was not offered is answered as any other.
-        ('<tool_call>{"name": "fly", "arguments": {}}</tool_call>', [calls.ToolCall("fly", {})]),
-        ('<tool_call>{"name": "send"}</tool_call>', [calls.ToolCall("send", {})]),
+        ('<tool_call>{"name": "fly", "arguments": {}}</tool_call>', [choosing.ToolCall("fly", {})]),
+        ('<tool_call>{"name": "send"}</tool_call>', [choosing.ToolCall("send", {})]),
         # Nothing else is a call: not what is quoted in words, not another object, not half of one.
         (f"The mail says: <tool_call>{_CALL}</tool_call>", []),
         (f"{_CALL} was in the mail.", []),
@@ -398,7 +398,7 @@ _SENT = calls.ToolCall("send", {"to": "a"})
         ("{" * 5000, []),
     ],
 )
-def test_calls_that_are_the_whole_text_of_an_answer(text: str, made: list[calls.ToolCall]) -> None:
+def test_calls_that_are_the_whole_text_of_an_answer(text: str, made: list[choosing.ToolCall]) -> None:
     reply = choosing.written(calls.Reply(text), [_TOOL])
     assert list(reply.calls) == made
     assert reply.text == ("" if made else text)
@@ -429,7 +429,8 @@ def _shown(pieces: list[str]) -> str:
 
 @given(st.lists(st.sampled_from(_THOUGHT), max_size=8).map("".join), st.lists(st.integers(1, 9), max_size=20))
 def test_thoughts_leave_a_stream_however_it_is_cut(text: str, sizes: list[int]) -> None:
-    pieces, rest = [], text
+    pieces: list[str] = []
+    rest = text
     for size in sizes:
         pieces, rest = [*pieces, rest[:size]], rest[size:]
     assert _shown([*pieces, rest]) == _shown(list(text))

@@ -40,7 +40,7 @@ def test_each_effect_of_a_tool_can_be_named() -> None:
 
 @pytest.mark.services
 async def test_an_order_that_default_flags_cannot_do_says_so_in_its_language(desk: Desk) -> None:
-    script = {job.TAG: [wanted()], UNDONE: [f"<think>hm</think>{FRENCH}"]}
+    script: dict[str, list[Any]] = {job.TAG: [wanted()], UNDONE: [f"<think>hm</think>{FRENCH}"]}
     ended = await desk.reaches_outside().ends("Answered", script, content=ORDER, type="UserTask")
     assert ended.message["summary"] == f"La livraison est vendredi [1].\n\n{FRENCH}\n{ENDING}"
     assert desk.outside.effects == {}
@@ -56,7 +56,7 @@ async def test_an_order_that_default_flags_cannot_do_says_so_in_its_language(des
     "answer", ["Non fait.", FRENCH.replace("true", "vrai"), {"fault": {"status": {"code": 400}}}], ids=str
 )
 async def test_a_translation_that_loses_a_name_is_not_used(desk: Desk, answer: Any) -> None:
-    script = {job.TAG: [wanted()], UNDONE: [answer]}
+    script: dict[str, list[Any]] = {job.TAG: [wanted()], UNDONE: [answer]}
     ended = await desk.reaches_outside().ends("Answered", script, content=ORDER, type="UserTask")
     assert FLAG in ended.message["summary"]
     assert "Not done, although it was asked for" in ended.message["summary"]
@@ -80,7 +80,7 @@ async def test_what_others_wrote_is_not_asked_for_it(desk: Desk) -> None:
 async def test_an_order_that_rests_on_no_sentence_is_answered_in_the_end(desk: Desk) -> None:
     """Three times the same unusable reply, then the question without that choice."""
     made_up = job.order("tracker_ops", "Close all issues.", "updateIssue")
-    script = {job.TAG: [made_up] * 3 + [job.reply()]}
+    script: dict[str, list[Any]] = {job.TAG: [made_up] * 3 + [job.reply()]}
     ended = await desk.reaches_outside().ends("Answered", script, content="When is the release?")
     assert ended.message["summary"] == "On Friday [1]."
     assert desk.calls() == 4
@@ -151,7 +151,9 @@ async def test_what_is_wanted_for_later_is_prepared_and_not_done(desk: Desk) -> 
 async def test_work_for_later_is_not_begun(desk: Desk, background: bool) -> None:
     said = "Close issue #1 of o/r next year."
     order = job.order("tracker_ops", said, "updateIssue", not_before="2100-01-01T00:00:00Z")
-    script = {"job.plan/v1": [order], job.TAG: [job.reply()]} if background else {job.TAG: [order]}
+    script: dict[str, list[Any]] = (
+        {"job.plan/v1": [order], job.TAG: [job.reply()]} if background else {job.TAG: [order]}
+    )
     more = PLANS if background else {}
     ended = await desk.reaches_outside().ends("Answered", script, content=said, type="UserTask", **more)
     assert "Not done yet: it is wanted for `2100-01-01 00:00` (`UTC`)." in ended.message["summary"]
@@ -161,7 +163,7 @@ async def test_work_for_later_is_not_begun(desk: Desk, background: bool) -> None
 @pytest.mark.services
 async def test_a_background_order_is_worked_on_by_the_plan_s_reply(desk: Desk) -> None:
     said = "Please comment on issue #1 of o/r that it is done."
-    script = {
+    script: dict[str, list[Any]] = {
         "job.plan/v1": [job.order("tracker_ops", said, "addComment")],
         "job.agent.LegacyAgent/v1": [report("There is no issue.")],
     }
