@@ -3,8 +3,8 @@
 {_id: "<task uid>/<delegation>", taskUid, release, clientId, projectId, round, the fields of DelegationMetrics,
 parentDelegationId, depth, status, confidence, needsVerification, stopped, escalated, retries, effects, createdAt,
 expiresAt, counted?}. `counted` is the operator's, which counts those of its `release` once (`controllers.delegations`).
-Expired ones are deleted at the end of a run, because not every MongoDB has TTL indexes; they stay when their task goes, and go
-with its scope.
+Expired ones are deleted at the end of a run, because not every MongoDB has TTL indexes; they stay when their task goes,
+and go with its scope.
 """
 
 from __future__ import annotations
