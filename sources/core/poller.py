@@ -25,7 +25,7 @@ from crds import connection, errors, pendingtask, scope
 from kb import client as kb
 from sources import metrics
 from sources.core import annotations as requested
-from sources.core import assignments, direct_ingest, hosts, indexer, items, limits, port, secrets, sweep
+from sources.core import assignments, counting, direct_ingest, hosts, indexer, items, limits, port, secrets, sweep
 from sources.core.state import State, Workspace
 
 log = structlog.get_logger("sources")
@@ -35,6 +35,8 @@ AWAY_SECONDS = 5.0
 WINDOW_SECONDS = 30.0
 """Items wait for finished tasks, or there are none: the next look (seed 000)."""
 MOST_BATCHES = 20
+MOST_READ_AGAIN = 50
+"""Things of one poll that could not be read before."""
 LONGEST_ASKED = 6 * 3600.0
 """A source that asks for more is asked again after so many seconds all the same."""
 JITTER = 0.1
@@ -204,6 +206,8 @@ class Poller:
                 await self._kb.observe(_owner(claim), claim.observation)
             with port.disk():
                 more, claim = await self._poll(claim)
+                if not more:
+                    await self._read_again(claim)
                 state = replace(
                     claim.state, polled_at=self._wall(), succeeded_at=self._wall(), failures=0, reason="", message="",
                     rejected=False, resynced=claim.state.resynced if more else claim.rewound,
@@ -347,6 +351,16 @@ class Poller:
                     return True, claim
         return False, claim
 
+    async def _read_again(self, claim: assignments.Claim) -> None:
+        """Ask once more for what could not be read, where that is due."""
+        failed = (claim.state.items or {}).get(counting.FAILED, 0)
+        places = await self._items.unread(claim.uid, self._wall(), MOST_READ_AGAIN) if failed else []
+        source = await self.source(claim) if places else None
+        if isinstance(source, port.Fetching):
+            async with aclosing(source.fetch(places)) as batches:
+                async for batch in batches:
+                    await self._store(claim, _owner(claim), batch)
+
     async def _note(self, claim: assignments.Claim, state: State, now: connection.WorkspaceState) -> State:
         """The state with what the clone has come to, which may be long before the poll ends."""
         failures = state.workspace.failures if state.workspace is not None else 0
@@ -374,6 +388,10 @@ class Poller:
         try:
             failures += await self._new(claim, owner, unknown)
             await self._items.found(claim.uid, known, claim.fence)
+            bad = {failure.source_id for failure in failures}
+            # What is editable and new was one before it was added.
+            some = [*known, *[one for one in unknown if not one.editable and one.source_id not in bad]]
+            await self._items.was_read(claim.uid, some)
             for failure in failures:
                 await self._items.add_failure(claim.uid, owner, failure, self._wall(), claim.fence)
                 self._metrics.items.labels(kind, "unusable").inc()

@@ -35,7 +35,7 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An item of which no task could be made; `stored`: its content is kept."""
+    """An item of which no task could be made; `stored`: its content is kept, or it can be read again by itself."""
 
     title: str
     reason: str
