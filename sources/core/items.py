@@ -31,6 +31,8 @@ from sources.core import assignments, counting, port
 from sources.core.counting import EPOCH, FAILED, GONE, INDEXED, INDEXING, NEW
 
 _REASON_CHARS = 1024
+_LEFT_OUT = 20
+"""Sentences of one item about what was left out of it."""
 READ_AGAIN = backoff.Doubling(first=600.0, cap=86400.0)
 """Seconds until what could not be read is asked for again."""
 
@@ -494,6 +496,7 @@ def _row(
         "reason": "",
         "nonce": str(int(now.timestamp() * 1000)),
         "access": mark(one.access),
+        **({"leftOut": [said[:200] for said in one.left_out[:_LEFT_OUT]]} if one.left_out else {}),
         **({"places": [one.place], "seen": fence, "stored": fence} if one.place else {}),
     }
 
