@@ -69,9 +69,10 @@ class Workspace:
 class State:
     """What the last polls came to. `failures` in a row; `reason` (CamelCase) and `message` of the last one, "" after a
     success; `rejected`: the source refused the credentials. `items` by state, `failed` the latest of them, `latest`
-    those that were stored last; `waiting_since`: the oldest item without a task was found. `retried`, `resynced`: the wishes that were done last.
-    `refused`: a sentence about items whose tasks the apiserver refuses, or "". `counted`: `items` is as of this poll,
-    with those that have a task counted at `counted_at`; `idle`: none waits or leaves (`sources.core.counting`).
+    those that were stored last; `waiting_since`: the oldest item without a task was found. `retried`, `resynced`: the
+    wishes that were done last. `refused`: a sentence about items whose tasks the apiserver refuses, or "". `counted`:
+    `items` is as of this poll, with those that have a task counted at `counted_at`; `idle`: none waits or leaves
+    (`sources.core.counting`).
     """
 
     polled_at: datetime | None = None

@@ -188,6 +188,7 @@ class Tracker:
         for _ in range(MOST_PASSES):
             news, visited, asked_at = resumed, set[str](), ""
             query, pages, resumed = query or first, 0, False
+            shown: Sequence[Any] = ()
             while query is not None:
                 if _said(query) in visited:
                     raise rest.Foreign(f"The pages of {listing.path} lead in a circle.")
@@ -230,7 +231,8 @@ class Tracker:
                     if some.full:
                         yield counted({**here, "seen": seen.stored()}, some)
                         some = progress.Some()
-                query = self._host.following(answer, query)
+                query = self._following(answer, query, rows, shown)
+                shown = rows
                 if some:
                     yield counted({**here, "seen": seen.stored(), "next": query and dict(query)}, some)
                 etag = answer.headers.get("ETag", "")
@@ -250,6 +252,17 @@ class Tracker:
             new["etag"] = [_said(first), etag]
         if new != at.lists.get(listing.name):
             yield counted(new)
+
+    def _following(
+        self, answer: rest.Answer, query: git_host.Query, rows: Sequence[Any], before: Sequence[Any]
+    ) -> git_host.Query | None:
+        """The next page. A full page without Link may be the only one, or a proxy has taken the header away: the one
+        behind it is asked for, unless the host gives the same page again."""
+        following = self._host.following(answer, query)
+        size = query.get("per_page", "")
+        if following is None and size and len(rows) >= int(size) and "Link" not in answer.headers and rows != before:
+            return {**query, "page": str(int(query.get("page", "1")) + 1)}
+        return following
 
     def _kept(self, seen: dict[str, str], high: str, listing: git_host.Listing) -> dict[str, str]:
         """What is compared with the next answers: all that may be in them."""
@@ -274,6 +287,7 @@ class Tracker:
             counted = await self._host.count(self._api, listing, query)
             totals, visited, pages = {counted}, set[str](), 0
             following: git_host.Query | None = query
+            shown: Sequence[Any] = ()
             while following is not None:
                 if _said(following) in visited:
                     raise rest.Foreign(f"The pages of {listing.path} lead in a circle.")
@@ -285,7 +299,7 @@ class Tracker:
                 yield port.Page(tuple(place for place in some.values() if place))
                 total = _total(answer)
                 totals |= {total} if total is not None else set()
-                following = self._host.following(answer, following)
+                following, shown = self._following(answer, following, rows, shown), rows
             if pages > 1 and counted is not None and _total(answer) is None:
                 totals.add(await self._host.count(self._api, listing, query))
             totals.discard(None)
