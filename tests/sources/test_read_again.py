@@ -4,16 +4,21 @@ it."""
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from contracts.tokens import token_file
 from crds import connection, pendingtask
-from sources.core import items, port
+from sources.core import item_listing, items, port
 from sources.core.state import BROKEN, SWEPT, State
 from tests.sources import parts, test_sweep
+from tests.sources.api import serving
 
 pytestmark = pytest.mark.services
 
@@ -171,3 +176,36 @@ async def test_the_last_items_are_shown_with_what_was_left_out_of_them() -> None
         ]
         row = await one.database["source_items"].find_one({"sourceId": "b"})
         assert row["leftOut"] == ["a.bin: it is too large"]
+
+
+async def test_all_items_are_listed_by_the_api_with_what_failed(tmp_path: Path) -> None:
+    shelf = Shelf("a", "b", "c")
+    shelf.bad = {"shelf/c"}
+    digest = hashlib.sha256(b"a token of the file").hexdigest()
+    (tmp_path / "tokens.yaml").write_text(f"tokens: [{{name: hooks, sha256: {digest}, scopes: [{{clientId: acme}}]}}]")
+    book = token_file.Book(tmp_path / "tokens.yaml")
+    async with standing(shelf) as one:
+        await one.round()
+        served = item_listing.ItemListing(one.database, one.assigned).served
+        async with serving.serving(served, token="a token of the file", book=book) as client:
+
+            async def ask(**query: str) -> Any:
+                return await client.get("/api/v1/connections/site/items", params={"namespace": "here", **query})
+
+            everything = (await ask()).json()
+            assert sorted(row["state"] for row in everything["items"]) == ["failed", "indexed", "indexed"]
+            assert everything["truncated"] is False
+            [failed] = (await ask(state="failed")).json()["items"]
+            assert (failed["title"], failed["reason"]) == ("Mail c", "It is not given.")
+            assert failed["triedAgainAt"]
+            lacking = {row["title"]: row["leftOut"] for row in (await ask(state="indexed")).json()["items"]}
+            assert lacking == {"Mail a": [], "Mail b": ["a.bin: it is too large"]}
+            first = (await ask(limit="1")).json()
+            assert (len(first["items"]), first["truncated"]) == (1, True)
+            assert (await ask(before=first["items"][0]["foundAt"])).json()["items"] == []
+            for wrong in ({"state": "odd"}, {"before": "now"}, {"limit": "0"}, {"limit": "501"}):
+                answer = await ask(**wrong)
+                assert (answer.status_code, answer.json()["error"]["field"]) == (422, next(iter(wrong)))
+            assert (
+                await client.get("/api/v1/connections/other/items", params={"namespace": "here"})
+            ).status_code == 404
