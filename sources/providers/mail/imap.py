@@ -33,19 +33,15 @@ from imapclient import datetime_util, exceptions
 
 from crds import connection
 from sources.core import hosts, limits, port
-from sources.providers.mail import imap_session, mails
-from sources.providers.mail.folder_state import Lists, Mark
+from sources.providers.mail import folder_state, imap_session, mails
+from sources.providers.mail.folder_state import Folders, Lists, Mark
 from sources.providers.mail.imap_folder import Declined, Folder, Hangup
-from sources.providers.mail.imap_session import Folders, Login, Session
+from sources.providers.mail.imap_session import Login, Session
 
 _EMPTY = 3
 """TLS alone makes a socket readable a few times; one that has ended always is."""
-_ALL = b"\\all"
-# Special use (RFC 6154): copies of all mail, and mails that are no input.
-_LEFT_OUT = frozenset({_ALL, b"\\trash", b"\\junk", b"\\drafts", b"\\noselect", b"\\nonexistent"})
 _LABELS = {b"\\sent": "\\Sent", b"\\flagged": "\\Starred", b"\\important": "\\Important"}
 """By the special use of a folder of Gmail the label that its mails have; others have its name."""
-_FOLDER_CHARS = 200
 
 
 class Mailbox:
@@ -80,14 +76,14 @@ class Mailbox:
             listed, folders, absent, criteria = await self._opened(session)
             closed, failed = list[str](), list[str]()
             for name in folders:
-                if _behind(places.get(name), listed[name][1]) == 0:
+                if folder_state.behind(places.get(name), listed[name][1]) == 0:
                     continue
                 try:
                     selected = await self._call(session.select, name)
                     if selected is None:
                         closed.append(name)
                         continue
-                    folder = Folder(self._call, session, name, selected, _prefix(name), criteria)
+                    folder = Folder(self._call, session, name, selected, folder_state.prefix(name), criteria)
                     async with aclosing(self._read(folder, places)) as batches:
                         async for batch in batches:
                             yield batch
@@ -129,7 +125,7 @@ class Mailbox:
                 mark, uids = await self._present(session, name, listed[name][1], criteria)
                 for start in range(0, len(uids), mails.PAGE):
                     some = uids[start : start + mails.PAGE]
-                    yield port.Page(tuple(f"{_prefix(name)}/{mark.validity}/{uid}" for uid in some))
+                    yield port.Page(tuple(f"{folder_state.prefix(name)}/{mark.validity}/{uid}" for uid in some))
             yield port.Page((), last=True, moving=True)
         finally:
             await asyncio.to_thread(session.close)
@@ -144,12 +140,12 @@ class Mailbox:
         try:
             _, folders, _, criteria = await self._opened(session)
             begun = {place.rpartition("/")[0] for place in wanted}
-            for name in [name for name in folders if _prefix(name) in begun]:
+            for name in [name for name in folders if folder_state.prefix(name) in begun]:
                 selected = await self._call(session.select, name)
                 if selected is None:
                     continue
-                folder = Folder(self._call, session, name, selected, _prefix(name), criteria)
-                uids = await folder.there(wanted.get(f"{_prefix(name)}/{selected.validity}", ()))
+                folder = Folder(self._call, session, name, selected, folder_state.prefix(name), criteria)
+                uids = await folder.there(wanted.get(f"{folder_state.prefix(name)}/{selected.validity}", ()))
                 async with aclosing(folder.read(uids, self._budget)) as portions:
                     async for fetched, _ in portions:
                         items, failures = await asyncio.to_thread(mails.read, fetched)
@@ -165,13 +161,15 @@ class Mailbox:
             await self._call(session.open)
             if not await self._call(session.idles):
                 return None
-            folders, _ = _chosen(await self._call(session.folders), self._filter, await self._call(session.labels))
+            folders, _ = folder_state.chosen(
+                await self._call(session.folders), self._filter, await self._call(session.labels)
+            )
             name = next((name for name in folders if name.upper() == "INBOX"), next(iter(folders), ""))
             mark = await self._call(session.select, name) if name else None
             if mark is None:
                 return None
             known = cursor.get("folders", {}).get(name) if cursor.get("of") == self._of else None
-            if known is not None and _behind(known, mark):
+            if known is not None and folder_state.behind(known, mark):
                 return True
             return await self._idle(session, seconds)
         finally:
@@ -203,12 +201,12 @@ class Mailbox:
         await self._call(session.open)
         listed: Folders = await self._call(session.folders)
         labels = await self._call(session.labels)
-        folders, absent = _chosen(listed, self._filter, labels)
+        folders, absent = folder_state.chosen(listed, self._filter, labels)
         criteria = []
         if self._filter.since is not None:
             day = datetime_util.format_criteria_date(self._filter.since.astimezone(UTC)).decode()
             criteria.append(f"SINCE {day}")
-        if any(_ALL in listed[name][0] for name in folders) and labels and not self._filter.include:
+        if any(folder_state.ALL in listed[name][0] for name in folders) and labels and not self._filter.include:
             criteria.append("UNDRAFT")
             criteria += [f"NOT X-GM-LABELS {_label(name, listed)}" for name in self._filter.exclude]
         return listed, folders, absent, criteria
@@ -226,7 +224,7 @@ class Mailbox:
             raise port.Unreachable(f"The server does not open the folder {name!r}, so nothing is known of it.")
         uids = self._lists.get(of, selected)
         if uids is None:
-            folder = Folder(self._call, session, name, selected, _prefix(name), criteria)
+            folder = Folder(self._call, session, name, selected, folder_state.prefix(name), criteria)
             listed = await folder.listed(0)
             if not listed.complete:
                 raise port.Unreachable(_short(folder))
@@ -239,7 +237,7 @@ class Mailbox:
         name, selected = folder.name, folder.mark
         known = places.get(name)
         last = known[1] if known is not None and known[0] == selected.validity else 0
-        if _behind(known, selected) == 0:
+        if folder_state.behind(known, selected) == 0:
             return
         listed = await folder.listed(last)
         async with aclosing(folder.read(listed.uids, self._budget)) as portions:
@@ -263,7 +261,7 @@ class Mailbox:
         items: tuple[port.Item, ...] = (),
         failures: tuple[port.Failure, ...] = (),
     ) -> port.Batch:
-        return port.Batch({"folders": dict(places), "of": self._of}, _shown(places), items, failures)
+        return port.Batch({"folders": dict(places), "of": self._of}, folder_state.shown(places), items, failures)
 
     async def _call(self, step: Callable[..., Any], *arguments: Any) -> Any:
         pause = self._bucket.reserve(self._monotonic())
@@ -283,35 +281,9 @@ class Mailbox:
             raise Declined(f"The mailbox did not answer {step.__name__}: {mails.said(error)}.") from error
 
 
-def _behind(known: Sequence[int] | None, mark: Mark | None) -> int | None:
-    """How many UIDs were given since the place that is known of a folder; None: it has to be asked."""
-    if mark is None or not mark.next:
-        return None
-    last = known[1] if known is not None and known[0] == mark.validity else 0
-    return max(0, mark.next - 1 - last)
-
-
-def _chosen(names: Folders, chosen: connection.Filter, labels: bool = False) -> tuple[list[str], list[str]]:
-    """(folders to read, names of the filter that are no folder). INBOX has no case (RFC 3501 5.1). `labels`: the one of
-    all mails stands for the others."""
-    by_case = {_cased(name): name for name in names}
-    wanted, excluded = [_cased(name) for name in chosen.include], {_cased(name) for name in chosen.exclude}
-    if wanted:
-        there = [by_case[name] for name in wanted if name in by_case and name not in excluded]
-        return list(dict.fromkeys(there)), [name for name in wanted if name not in by_case]
-    everything = [name for name, (flags, _) in names.items() if labels and _ALL in flags]
-    if everything:
-        return everything[:1], []
-    return sorted(real for name, real in by_case.items() if name not in excluded and not names[real][0] & _LEFT_OUT), []
-
-
-def _cased(name: str) -> str:
-    return "INBOX" if name.upper() == "INBOX" else name
-
-
 def _label(name: str, listed: Folders) -> str:
     """What mails of a folder of Gmail are labelled with, quoted."""
-    if _cased(name) == "INBOX":
+    if folder_state.cased(name) == "INBOX":
         return '"\\\\Inbox"'
     flags = listed.get(name, (frozenset[bytes](), None))[0]
     label = next((label for flag, label in _LABELS.items() if flag in flags), "")
@@ -321,13 +293,6 @@ def _label(name: str, listed: Folders) -> str:
 
 def _short(folder: Folder) -> str:
     return f"The folder {folder.name!r} counts {folder.mark.mails} mails and lists fewer: its place is kept."
-
-
-def _prefix(folder: str) -> str:
-    """What the places of a folder begin with. The names of two long folders may begin alike."""
-    if len(folder) <= _FOLDER_CHARS:
-        return folder
-    return f"{folder[:168]}{hashlib.sha256(folder.encode()).hexdigest()[:32]}"
 
 
 def opened(
@@ -354,7 +319,3 @@ def opened(
         return Mailbox(as_whom, chosen, bucket, monotonic=monotonic, lists=lists, budget=budget)
 
     return opens
-
-
-def _shown(places: Mapping[str, Sequence[int]]) -> str:
-    return "; ".join(f"{name}: UID {uid} of {validity}" for name, (validity, uid) in sorted(places.items()))

@@ -85,12 +85,22 @@ class Folder:
         """Those of these mails that are there and to be read, in order."""
         admitted = list[int]()
         for start in range(0, len(uids), _ASKED):
-            some = ("UID", ",".join(map(str, sorted(uids)[start : start + _ASKED])))
-            there: set[int] = set(await self._call(self._session.search, 0, some))
+            some = sorted(uids)[start : start + _ASKED]
+            there = await self._known(some)
             for criterion in self._criteria if there else ():
-                there -= set(await self._call(self._session.search, 0, (*some, "NOT", criterion)))
+                named = ("UID", ",".join(map(str, some)), "NOT", criterion)
+                there -= set(await self._call(self._session.search, 0, named))
             admitted += sorted(there)
         return admitted
+
+    async def _known(self, uids: Sequence[int]) -> set[int]:
+        """Those that the server still lists, by its search or by themselves: an index may lack what is there, and an
+        answer may lack what is broken."""
+        named = ",".join(map(str, uids))
+        searched: set[int] = set(await self._call(self._session.search, 0, ("UID", named)))
+        if searched >= set(uids):
+            return searched
+        return searched | set(await self._call(self._session.named, named))
 
     async def _admitted(self, last: int, everything: list[int]) -> Sequence[int]:
         """Without those of which the server says that a criterion does not hold; what it does not judge is read."""
@@ -195,7 +205,7 @@ class Folder:
 
     async def _missing(self, head: mails.Head, reason: str) -> mails.Fetched | None:
         """A mail that the server does not give: a failure if it still lists it."""
-        if head.number not in await self._call(self._session.search, head.number - 1, ("UID", str(head.number))):
+        if head.number not in await self._known([head.number]):
             return None
         return mails.Fetched(head, reason=reason, title=await self._title(head.number))
 

@@ -24,7 +24,7 @@ from imapclient import response_parser
 from crds import connection
 from sources.core import host_address, hosts, port
 from sources.providers.mail import mails
-from sources.providers.mail.folder_state import Mark
+from sources.providers.mail.folder_state import Folders, Mark
 
 log = structlog.get_logger("sources")
 
@@ -35,9 +35,6 @@ SECONDS = 60.0
 _UID = re.compile(rb"\bUID (\d+)")
 _STATUS = "STATUS (UIDVALIDITY UIDNEXT MESSAGES)"
 _NEWS = frozenset({b"EXISTS", b"EXPUNGE", b"VANISHED"})
-
-Folders = Mapping[str, tuple[frozenset[bytes], Mark | None]]
-"""By name: the flags, and the mark where the server states it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +206,10 @@ class Session:
         """UIDs larger than `last` as FETCH lists them, which reads no index of a search."""
         return sorted(uid for uid in _uids(self._client._imap.uid("FETCH", f"{last + 1}:*", "(UID)")) if uid > last)
 
+    def named(self, uids: str) -> list[int]:
+        """Those of these UIDs that FETCH lists."""
+        return _uids(self._client._imap.uid("FETCH", uids, "(UID)"))
+
     def uid_at(self, place: int) -> int | None:
         """The UID of the mail with this sequence number, None where there is none."""
         return next(iter(_uids(self._client._imap.fetch(str(place), "(UID)"))), None)
@@ -236,6 +237,12 @@ class Session:
         """The field of the subject, as the server has read it before."""
         envelope = self._client.fetch([uid], ["ENVELOPE"]).get(uid, {}).get(b"ENVELOPE")
         return b"Subject: " + bytes(envelope.subject or b"") + b"\r\n" if envelope is not None else b""
+
+    def keep(self, folder: str, mail: bytes, message_id: str, at: datetime) -> None:
+        """Append a mail that was read, unless the server has put it there by itself."""
+        self._client.select_folder(folder, readonly=True)
+        if not self._client.search(["HEADER", "Message-ID", message_id]):
+            self._client.append(folder, mail, (imapclient.SEEN,), at)
 
     def close(self) -> None:
         """Log out if the server still listens."""
@@ -265,3 +272,19 @@ def _uids(answered: tuple[str, Sequence[Any]]) -> list[int]:
 
 def _flags(flags: Sequence[bytes]) -> frozenset[bytes]:
     return frozenset(flag.lower() for flag in flags)
+
+
+def keep_sent(login: Login, mail: bytes, message_id: str, at: datetime) -> str:
+    """Put a copy of a mail into the folder for sent mails (RFC 6154), whose name is returned; "" where the server names
+    none. Blocks. Raises `port.Misconfigured`, `port.Unreachable`."""
+    session = Session(login)
+    try:
+        session.open()
+        folder = next((name for name, (flags, _) in session.folders().items() if b"\\sent" in flags), "")
+        if folder:
+            session.keep(folder, mail, message_id, at)
+        return folder
+    except (imaplib.IMAP4.error, OSError, ValueError, EOFError) as error:
+        raise port.Unreachable(f"The mailbox takes no copy: {mails.said(error)}.") from error
+    finally:
+        session.close()
