@@ -59,7 +59,7 @@ await client.close();
 async def url(kb: world.ObservedState, meters: metrics.Metrics, tokens: Path) -> AsyncIterator[str]:
     await kb.ingest(world.request(world.MAIL))
     async with serving.over(kb, meters, gate=callers.gate(tokens)) as (_, http):
-        yield f"{http.base_url}mcp?clientId=acme&projectId=shop&groupId=retail"
+        yield f"{http.base_url}/mcp?clientId=acme&projectId=shop&groupId=retail"
 
 
 async def ran(*command: str | Path) -> Any:
@@ -95,7 +95,7 @@ async def test_the_sdk_of_typescript(url: str, package: str, expected: str) -> N
 
 
 async def test_the_inspector(url: str) -> None:
-    program = PLACE / "node_modules" / "@modelcontextprotocol" / "inspector-cli" / "build" / "cli.js"
+    program = PLACE / "node_modules" / "@modelcontextprotocol" / "inspector-cli" / "build" / "index.js"
     inspect = ("node", program, url, "--transport", "http", "--header", "Authorization: Bearer reader-token")
     listed = await ran(*inspect, "--method", "tools/list")
     assert [tool["name"] for tool in listed["tools"]] == ["ask", "search", "graph", "searchHybrid"]
