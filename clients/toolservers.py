@@ -58,6 +58,11 @@ class Offered:
         return f"{self.server.name}.{self.alias or self.name}"
 
     @property
+    def own(self) -> str:
+        """SERVER.TOOL by the server's own name, which a person may write in a rule."""
+        return f"{self.server.name}.{self.name}"
+
+    @property
     def source(self) -> str:
         """The source of what it answers."""
         return f"mcp::{self.called}"
