@@ -9,9 +9,11 @@ tool that cannot be offered is named with the reason. An error that the server s
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import json
 import math
+import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -93,6 +95,13 @@ def prepare() -> None:
     import mcp
 
     del mcp
+    _trust()
+
+
+@functools.cache
+def _trust() -> ssl.SSLContext:
+    """Of all servers: it takes the event loop fifty milliseconds to make."""
+    return tls_trust.context()
 
 
 def allowed(patterns: Iterable[str], value: str) -> bool:
@@ -241,7 +250,7 @@ async def _exchange(
 
     given = list[_T]()
     cause: BaseException | None = None
-    async with http.client(tls=tls_trust.context(), seconds=seconds) as opened:
+    async with http.client(tls=_trust(), seconds=seconds) as opened:
         transport = tool_transport.Transport(server, opened)
         try:
             async with asyncio.timeout(seconds), mcp.Client(transport.streams()) as client:
