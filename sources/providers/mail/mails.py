@@ -74,7 +74,7 @@ def read(fetched: Sequence[tuple[Head, bytes | None]]) -> tuple[tuple[port.Item,
 
 def item(place: str, raw: bytes, received: datetime | None) -> port.Item:
     """A mail as an item; `place` names one without a Message-ID. Raises `text.mail.UnreadableError`."""
-    found = mail.read(raw)
+    found = mail.read(raw, received)
     digest = hashlib.sha256(raw).hexdigest()
     source_id = found.message_id[:_ID_CHARS] or place
     return port.Item(
@@ -88,6 +88,7 @@ def item(place: str, raw: bytes, received: datetime | None) -> port.Item:
         observed_at=received,
         editable=False,
         place=place,
+        facts=found.facts,
     )
 
 
