@@ -57,6 +57,7 @@ def _text(said: object) -> str:
 
 def _rich(found: object) -> str:
     """The text of a body that is RTF alone."""
+    import compressed_rtf
     from striprtf.striprtf import rtf_to_text
 
     packed = getattr(found, "_rtfbody", None) or b""
