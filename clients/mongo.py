@@ -43,12 +43,13 @@ def client(
     The server's log names it by `app_name`; `listeners` are pymongo's.
     """
     milliseconds = int(timeout * 1000)
+    missing = milliseconds if absent is None else int(absent * 1000)
     return AsyncIOMotorClient(
         uri,
         appname=app_name,
         event_listeners=list(listeners),
-        serverSelectionTimeoutMS=milliseconds if absent is None else int(absent * 1000),
-        connectTimeoutMS=milliseconds,
+        serverSelectionTimeoutMS=missing,
+        connectTimeoutMS=missing,
         socketTimeoutMS=milliseconds,
         tz_aware=True,
     )

@@ -17,6 +17,7 @@ import pymongo.collection
 from motor import motor_asyncio
 from pymongo import errors as pymongo_errors
 
+from clients import mongo
 from crds import scope
 from kb import errors
 
@@ -49,14 +50,7 @@ class Database:
     """
 
     def __init__(self, uri: str, name: str, *, patience: float = 5.0) -> None:
-        milliseconds = int(patience * 1000)
-        self._client: Any = motor_asyncio.AsyncIOMotorClient(
-            uri,
-            serverSelectionTimeoutMS=milliseconds,
-            connectTimeoutMS=milliseconds,
-            socketTimeoutMS=4 * milliseconds,
-            appname="jervis-kb",
-        )
+        self._client = mongo.client(uri, 4 * patience, absent=patience, app_name="jervis-kb")
         self.name = name
         options: Any = bson.codec_options.CodecOptions(tz_aware=True, tzinfo=UTC)
         self._database = self._client.get_database(name, codec_options=options)
@@ -64,6 +58,15 @@ class Database:
     def __getitem__(self, collection: str) -> Any:
         """The driver's collection; use it inside `translated`."""
         return self._database[collection]
+
+    def bucket(self, name: str) -> Any:
+        """The driver's GridFS bucket; use it inside `translated`."""
+        return motor_asyncio.AsyncIOMotorGridFSBucket(self._database, bucket_name=name)
+
+    async def ping(self) -> None:
+        """Ask the server for a sign of life. Raises `kb.errors.Away`."""
+        with translated():
+            await self._database.command("ping")
 
     async def close(self) -> None:
         """Let go of connections."""

@@ -18,7 +18,7 @@ import httpx
 import prometheus_client
 
 from crds.priority import Priority
-from kb import metrics
+from kb import metrics, mongo
 from kb.content import mongo as content_mongo
 from kb.extract import answers
 from kb.graph import sqlite as graph_sqlite
@@ -117,8 +117,9 @@ async def opened(place: Place) -> AsyncIterator[ObservedState]:
         index = str(folder.resolve()) if place.keep else uuid.uuid4().hex
         vectors = weaviate.Store(place.weaviate, place.grpc, EMBED, index=index)
         # Passages carry their text with them; nothing is stored as content.
-        unused = content_mongo.Store("mongodb://127.0.0.1:1", "unused")
-        for store in (book, graph, vectors, unused):
+        absent = mongo.Database("mongodb://127.0.0.1:1", "unused")
+        unused = content_mongo.Store(absent)
+        for store in (book, graph, vectors, absent):
             stack.push_async_callback(store.close)
         await book.prepare()
         await graph.prepare()

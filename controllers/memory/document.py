@@ -51,6 +51,7 @@ def of_task(task: pendingtask.PendingTask, attempt: int, now: datetime) -> dict[
         "answers": [one.wire() for one in spec.answers[: status.answers_seen]],
         # Not spec.approval: that may be about a request of long ago, or about none.
         "approvals": [one.wire() for one in status.approvals],
+        "permits": [one.wire() for one in spec.permits],
         "budget": spec.budget.wire() if spec.budget else None,
         "routingDecision": status.route.decision.value if status.route else None,
         "routingReason": status.route.reason if status.route else None,
@@ -135,6 +136,7 @@ def _identity(task: pendingtask.PendingTask) -> dict[str, Any]:
         "sourceType": source_type(spec),
         "sourceId": source_id(spec),
         **({"onBehalfOf": sorted(spec.on_behalf_of)} if spec.on_behalf_of else {}),
+        **({"timeZone": spec.time_zone} if spec.time_zone else {}),
     }
 
 

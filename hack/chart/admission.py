@@ -16,7 +16,7 @@ from crds.phases import HOLDS_SLOT, TERMINAL, Phase
 TARGET = Path(__file__).resolve().parents[2] / "charts" / "jervis" / "templates" / "admission" / "_rules.tpl"
 
 READ_BY_A_RUN = (
-    "projectId", "groupId", "sourceUrn", "correlationId", "content", "contentRef", "attachments", "facts",
+    "projectId", "groupId", "sourceUrn", "correlationId", "timeZone", "content", "contentRef", "attachments", "facts",
     "access", "schedule",
 )  # fmt: skip
 """Frozen at the first dispatch: a run and its checkpoint rest on them."""
@@ -25,8 +25,8 @@ PLACE = ("projectId", "groupId", "sourceUrn")
 changes would stay in the old one, where no search finds it. A task says nothing while it is read at first (its phase
 is New), so only one that waits for its time is sure not to be read."""
 STEERING = (
-    "mode", "queuePosition", "messages", "answers", "approval", "approvalPolicy", "suspend", "activeDeadlineSeconds",
-    "budget",
+    "mode", "queuePosition", "messages", "answers", "approval", "permits", "approvalPolicy", "suspend",
+    "activeDeadlineSeconds", "budget",
 )  # fmt: skip
 """A person steers with them while the task lives; they are not read once it is finished."""
 AFTER_THE_END = ("ttlSecondsAfterFinished",)

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gridfs.errors import CorruptGridFile, NoFile
-from motor import motor_asyncio
 
 from crds import scope
 from kb import api, errors, identity, mongo, visibility
@@ -27,34 +26,23 @@ def _now() -> datetime:
 
 
 class Store:
-    """Implements `kb.content.store.Store` on one database.
-
-    The connection is made on first use; a server that is away costs a call `patience` seconds.
-    """
+    """Implements `kb.content.store.Store` on one database, whose client closes it."""
 
     def __init__(
         self,
-        uri: str,
-        database: str,
+        database: mongo.Database,
         *,
-        patience: float = 5.0,
         clock: Callable[[], datetime] = _now,
     ) -> None:
-        milliseconds = int(patience * 1000)
-        self._client: Any = motor_asyncio.AsyncIOMotorClient(
-            uri, serverSelectionTimeoutMS=milliseconds, connectTimeoutMS=milliseconds, appname="jervis-kb"
-        )
         self._clock = clock
         self._indexed = False
-        self.database_name = database
-        self._database = self._client[database]
-        self._files = self._database[f"{_BUCKET}.files"]
-        self._chunks = self._database[f"{_BUCKET}.chunks"]
-        self._bucket: Any = motor_asyncio.AsyncIOMotorGridFSBucket(self._database, bucket_name=_BUCKET)
+        self._database = database
+        self._files = database[f"{_BUCKET}.files"]
+        self._chunks = database[f"{_BUCKET}.chunks"]
+        self._bucket = database.bucket(_BUCKET)
 
     async def ready(self) -> None:
-        with mongo.translated():
-            await self._database.command("ping")
+        await self._database.ping()
 
     async def save(self, owner: scope.Scope, body: bytes, media_type: str, *, part_of: str = "") -> api.ContentRef:
         sha256 = identity.digest_bytes(body)
@@ -184,9 +172,6 @@ class Store:
         with mongo.translated():
             changed = await self._files.update_many(other, {"$set": {"metadata.groupId": owner.group_id}})
         return int(changed.modified_count)
-
-    async def close(self) -> None:
-        self._client.close()
 
     async def _entry(self, key: str) -> dict[str, Any] | None:
         """The oldest complete upload under `key`."""

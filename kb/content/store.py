@@ -52,7 +52,3 @@ class Store(Protocol):
     async def regroup(self, owner: scope.Scope) -> int:
         """Let all content of the owner's project belong to the owner's group; how many entries changed."""
         ...
-
-    async def close(self) -> None:
-        """Let go of connections."""
-        ...

@@ -162,11 +162,9 @@ async def build(
     graph_store = _graph(config, migrated)
     stack.push_async_callback(graph_store.close)
     await graph_store.prepare()
-    content_store = content_mongo.Store(config.mongodb_uri.get_secret_value(), config.mongodb_database)
-    stack.push_async_callback(content_store.close)
-
     database = mongo.Database(config.mongodb_uri.get_secret_value(), config.mongodb_database)
     stack.push_async_callback(database.close)
+    content_store = content_mongo.Store(database)
     book = session.Sessions(
         database,
         _now,
@@ -270,7 +268,7 @@ async def build(
     checks = {
         "graph": graph_store.ready,
         "weaviate": vector_store.ready,
-        "mongodb": content_store.ready,
+        "mongodb": database.ping,
         "router": ask_router,
         "embedding": lengths.ready,
     }

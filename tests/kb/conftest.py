@@ -149,9 +149,6 @@ async def database() -> AsyncIterator[kb_mongo.Database]:
 
 
 @pytest.fixture
-async def mongo_store() -> AsyncIterator[mongo.Store]:
-    """A database of this test alone, for contents."""
-    with scratch() as (uri, name):
-        store = mongo.Store(uri, name)
-        yield store
-        await store.close()
+def mongo_store(database: kb_mongo.Database) -> mongo.Store:
+    """Contents in the database of this test alone."""
+    return mongo.Store(database)

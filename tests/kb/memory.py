@@ -419,9 +419,6 @@ class Content:
         self._kept |= other
         return len(other)
 
-    async def close(self) -> None:
-        return None
-
 
 def _page(
     rows: Mapping[str, tuple[scope.Scope, T, model.Vector]],

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from kb import errors, mongo
-from kb.content import mongo as content
 from kb.vectors import weaviate
 from tests import ports
 from tests.kb import imposters, scopes
@@ -52,27 +51,22 @@ REFUSALS = {
 }
 
 
-@pytest.fixture(params=["database", "content"])
-async def ping(request: pytest.FixtureRequest) -> AsyncIterator[Callable[..., Any]]:
-    """A call to MongoDB as each of the two clients of a process makes it."""
-    made: list[Any] = []
+@pytest.fixture
+async def ping() -> AsyncIterator[Callable[..., Any]]:
+    """A call to MongoDB as a process makes it."""
+    clients: list[mongo.Database] = []
 
     # Where no server is found that can be spoken to, the call lasts as long as its patience.
     async def ask(port: int, patience: float = 5.0) -> None:
         uri = f"mongodb://127.0.0.1:{port}/?retryReads=false"
-        if request.param == "content":
-            store = content.Store(uri, "test", patience=patience)
-            made.append(store)
-            await store.ready()
-        else:
-            database = mongo.Database(uri, "test", patience=patience)
-            made.append(database)
-            with mongo.translated():
-                await database["rows"].find_one({"_id": 1})
+        database = mongo.Database(uri, "test", patience=patience)
+        clients.append(database)
+        with mongo.translated():
+            await database["rows"].find_one({"_id": 1})
 
     yield ask
-    for one in made:
-        await one.close()
+    for client in clients:
+        await client.close()
 
 
 @pytest.mark.parametrize("name", REFUSALS)

@@ -38,7 +38,6 @@ OPENS = {
     "cli/services.py": "services of the release, through the apiserver",
     "clients/http.py": "servers of others",
     "clients/liveruns.py": "the operator",
-    "clients/toolservers.py": "the same for a library with an httpx of its own, over `clients.http`",
     "controllers/runtime/clients.py": "the knowledge base and the router",
     "sources/__main__.py": "the knowledge base and the router",
     "kb/service/serving.py": "the router",

@@ -8,6 +8,7 @@ import pymongo
 import pytest
 
 from kb import errors
+from kb import mongo as kb_mongo
 from kb.content import mongo
 from tests import ports
 from tests.kb import conftest, memory, scopes
@@ -15,9 +16,9 @@ from tests.kb.content import contract
 
 
 @pytest.fixture
-def database(mongo_store: mongo.Store) -> Iterator[pymongo.database.Database[dict[str, object]]]:
+def rows(database: kb_mongo.Database) -> Iterator[pymongo.database.Database[dict[str, object]]]:
     with pymongo.MongoClient[dict[str, object]](conftest.required("JERVIS_TEST_MONGODB_URI")) as client:
-        yield client[mongo_store.database_name]
+        yield client[database.name]
 
 
 class TestMemory(contract.Contract):
@@ -33,30 +34,29 @@ class TestMongo(contract.Contract):
         return mongo_store
 
     async def test_an_upload_that_broke_off_is_not_visible_and_does_not_stand_in_the_way(
-        self, store: mongo.Store, database: pymongo.database.Database[dict[str, object]]
+        self, store: mongo.Store, rows: pymongo.database.Database[dict[str, object]]
     ) -> None:
         body = b"y" * 600_000
         reference = await store.save(scopes.SHOP, body, "text/plain")
-        database["content.files"].delete_one({"filename": reference.key})  # what a crash before the last write leaves
+        rows["content.files"].delete_one({"filename": reference.key})  # what a crash before the last write leaves
         with pytest.raises(errors.NotFound):
             await store.load(scopes.SHOP, reference.key)
         assert await store.save(scopes.SHOP, body, "text/plain") == reference
         assert await store.load(scopes.SHOP, reference.key) == body
 
-    async def test_damage_is_told(
-        self, store: mongo.Store, database: pymongo.database.Database[dict[str, object]]
-    ) -> None:
+    async def test_damage_is_told(self, store: mongo.Store, rows: pymongo.database.Database[dict[str, object]]) -> None:
         reference = await store.save(scopes.SHOP, b"z" * 100, "text/plain")
-        database["content.chunks"].update_one({}, {"$set": {"data": b"q" * 100}})
+        rows["content.chunks"].update_one({}, {"$set": {"data": b"q" * 100}})
         with pytest.raises(errors.Invalid, match="damaged"):
             await store.load(scopes.SHOP, reference.key)
 
 
 @pytest.mark.services
 async def test_a_server_that_is_not_there_is_away() -> None:
-    store = mongo.Store(f"mongodb://127.0.0.1:{ports.free()}", "any", patience=0.3)
+    absent = kb_mongo.Database(f"mongodb://127.0.0.1:{ports.free()}", "any", patience=0.3)
+    store = mongo.Store(absent)
     with pytest.raises(errors.Away, match="mongodb"):
         await store.save(scopes.SHOP, b"body", "text/plain")
     with pytest.raises(errors.Away, match="mongodb"):
         await store.ready()
-    await store.close()
+    await absent.close()

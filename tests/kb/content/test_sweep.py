@@ -24,10 +24,8 @@ KEEP = timedelta(days=30)
 
 
 @pytest.fixture
-async def store(database: mongo.Database, clock: clocks.Clock) -> AsyncIterator[content_mongo.Store]:
-    opened = content_mongo.Store(conftest.required("JERVIS_TEST_MONGODB_URI"), database.name, clock=clock)
-    yield opened
-    await opened.close()
+def store(database: mongo.Database, clock: clocks.Clock) -> content_mongo.Store:
+    return content_mongo.Store(database, clock=clock)
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ from kb.erasure import book, closed, eraser, holdings, places, watch
 from kb.ingest import document_locks
 from tests.kb import calls, memory, scopes, world
 from tests.kb import clock as clocks
-from tests.kb.conftest import required
 from tests.kb.service import whole
 
 pytestmark = pytest.mark.services
@@ -56,10 +55,9 @@ def process(kb: world.ObservedState, database: mongo.Database, reading: list[flo
 
 
 @pytest.fixture
-async def opened(open_world: world.Opening, database: mongo.Database, clock: clocks.Clock) -> AsyncIterator[Opens]:
-    contents = content_mongo.Store(required("JERVIS_TEST_MONGODB_URI"), database.name)
-    yield functools.partial(open_world, text=contents, aliases=aliases_mongo.Registry(database, clock))
-    await contents.close()
+def opened(open_world: world.Opening, database: mongo.Database, clock: clocks.Clock) -> Opens:
+    contents = content_mongo.Store(database)
+    return functools.partial(open_world, text=contents, aliases=aliases_mongo.Registry(database, clock))
 
 
 @pytest.fixture

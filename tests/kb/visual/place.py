@@ -93,43 +93,36 @@ async def opened(
     limit: int = 500_000,
 ) -> AsyncIterator[Place]:
     """Vectors of chunks are in memory: these tests are about pages. `limit` of an upload in bytes."""
-    kept = content_mongo.Store(conftest.required("JERVIS_TEST_MONGODB_URI"), database.name, clock=clock)
+    kept = content_mongo.Store(database, clock=clock)
     late = Late()
     embedding = embedding or glyphs.Glyphs()
-    try:
-        async with (
-            outward.client(tls=servers.TLS) as web,
-            world.opened(path, router, clock, meters, memory.Vectors(), kept, derived=late) as kb,
-        ):
-            records, choices = book.Book(database, clock), choice.Mongo(database, clock)
-            drawn = drawing.Limits()
-            maker = making.Maker(
-                records, index, kept, choices, drawing.Renderer(drawn), embedding, kb.shut, meters, clock, limits
-            )
-            mine = pages.Pages(records, index, kept, choices, kb.graph, clock, maker.wake)
-            late.inner = mine
-            keeping = keeper.Keeper(
-                records, index, kept, choices, kb.graph, mine, maker, world.idle, meters, clock, limits
-            )
-            finder = search.Search(records, index, kept, kb.graph, kb.vectors, embedding, meters)
-            more = [*routes.Searching(finder).routes(), *routes.Choosing(choices, records).routes()]
-            parser = tika.Tika(conftest.required("JERVIS_TEST_TIKA_URL"), web)
-            async with whole.over(
-                kb,
-                meters,
-                clock,
-                parser=parser,
-                drawing=drawing.Limits(pages=0),
-                more=more,
-                seen=mine,
-                ingests=True,
-                limit=limit,
-            ) as (typed, http):
-                yield Place(
-                    kb, typed, http, records, index, kept, choices, mine, maker, keeping, finder, embedding, meters
-                )
-    finally:
-        await kept.close()
+    async with (
+        outward.client(tls=servers.TLS) as web,
+        world.opened(path, router, clock, meters, memory.Vectors(), kept, derived=late) as kb,
+    ):
+        records, choices = book.Book(database, clock), choice.Mongo(database, clock)
+        drawn = drawing.Limits()
+        maker = making.Maker(
+            records, index, kept, choices, drawing.Renderer(drawn), embedding, kb.shut, meters, clock, limits
+        )
+        mine = pages.Pages(records, index, kept, choices, kb.graph, clock, maker.wake)
+        late.inner = mine
+        keeping = keeper.Keeper(records, index, kept, choices, kb.graph, mine, maker, world.idle, meters, clock, limits)
+        finder = search.Search(records, index, kept, kb.graph, kb.vectors, embedding, meters)
+        more = [*routes.Searching(finder).routes(), *routes.Choosing(choices, records).routes()]
+        parser = tika.Tika(conftest.required("JERVIS_TEST_TIKA_URL"), web)
+        async with whole.over(
+            kb,
+            meters,
+            clock,
+            parser=parser,
+            drawing=drawing.Limits(pages=0),
+            more=more,
+            seen=mine,
+            ingests=True,
+            limit=limit,
+        ) as (typed, http):
+            yield Place(kb, typed, http, records, index, kept, choices, mine, maker, keeping, finder, embedding, meters)
 
 
 def lines(*said: str, top: int = 720, left: int = 72, size: int = 12) -> str:

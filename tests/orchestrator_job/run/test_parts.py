@@ -7,16 +7,15 @@ import math
 import subprocess
 import sys
 from collections.abc import Collection
-from datetime import date
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import JsonValue
 
 import crds.errors
 from contracts.rules import enforce_lines
-from crds import approvals, exit_reasons, pendingtask
+from crds import exit_reasons, pendingtask
 from kb import client as kb_client
 from orchestrator_job import errors, outcome, settings, termination
 from orchestrator_job.answer import answer_prompt, evidence_pack, model_answer
@@ -43,7 +42,7 @@ _WEIRD = st.lists(st.sampled_from(_PIECES), max_size=30).map("".join)
 @given(_WEIRD, _WEIRD, _WEIRD)
 def test_no_text_leaves_its_block(content: str, source: str, question: str) -> None:
     item = evidence_pack.Item(id=1, source=source, content=content, origin="RAG")
-    user = answer_prompt.messages(question, [item], date(2026, 3, 1))[1]["content"]
+    user = answer_prompt.messages(question, [item], datetime(2026, 3, 1, tzinfo=UTC))[1]["content"]
     squeezed = "".join(user.lower().split())
     assert squeezed.count("<evidence") == squeezed.count("</evidence") == 1
     assert squeezed.count("<question") == squeezed.count("</question") == 1
@@ -54,10 +53,10 @@ def test_no_text_leaves_its_block(content: str, source: str, question: str) -> N
 
 def test_the_prompt_carries_tag_date_and_order() -> None:
     items = [evidence_pack.Item(id=n, source=f"s{n}", title="T", content=f"c{n}", origin="RAG") for n in (1, 2)]
-    system, user = answer_prompt.messages("why?", items, date(2026, 3, 1))
+    system, user = answer_prompt.messages("why?", items, datetime(2026, 3, 1, tzinfo=UTC))
     assert system["content"].splitlines()[0] == "[prompt:job.respond/v1]"
     assert user["content"] == (
-        'Today: 2026-03-01\n<evidence id="1" source="s1">T\nc1</evidence>\n'
+        'Today: 2026-03-01, Sunday, 00:00 (UTC+00:00)\n<evidence id="1" source="s1">T\nc1</evidence>\n'
         '<evidence id="2" source="s2">T\nc2</evidence>\n<question>why?</question>'
     )
 
@@ -198,16 +197,14 @@ def test_the_termination_message_always_fits(summary: str, texts: list[str], rem
     assert bool(kept) == bool(questions)
 
 
-@given(st.text(max_size=3000), st.text(max_size=6000), st.text(max_size=6000), st.integers(0, 60))
-def test_a_message_with_an_action_fits_and_says_what_is_asked(summary: str, text: str, shown: str, more: int) -> None:
-    arguments: dict[str, JsonValue] = {"to": "ada@example.com", **{f"text{n}": text for n in range(more)}}
-    wanted = approvals.Wanted(tool="send_mail", arguments=arguments, shown=shown, why="A person decides.")
-    refused = errors.NeedsApproval(summary, stored=True, action=wanted)
+@given(st.text(max_size=6000), st.integers(1, 10_000))
+def test_a_message_says_how_many_effects_wait(summary: str, count: int) -> None:
+    refused = errors.NeedsApproval(summary, stored=True, waiting=count)
     message = termination.encode(outcome.of_error(refused), "u" * 36, 7)
     assert len(message) <= termination.LIMIT
-    action = json.loads(message)["action"]
-    assert (action["tool"], action["why"]) == ("send_mail", "A person decides.")
-    assert json.loads(action["arguments"])["to"] == "ada@example.com"
+    said = json.loads(message)
+    assert (said["waiting"], said["ref"]["key"]) == (count, "u" * 36)
+    assert "waiting" not in json.loads(termination.encode(outcome.of_bug(ValueError()), "u", 7))
 
 
 @given(
