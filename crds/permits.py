@@ -125,8 +125,8 @@ class Bound(Model):
     """Whether such a permit may say mayShare."""
 
     def takes(self, permit: Permit) -> bool:
-        """Whether the permit is within it. A pattern is within another one if that one takes each of its characters, stars
-        included."""
+        """Whether the permit is within it. A pattern is within another one if that one takes each of its characters,
+        stars included."""
         return (
             any(patterns.matches(tool, permit.tool) for tool in self.tools)
             and (self.may_share or not permit.may_share)
