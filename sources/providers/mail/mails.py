@@ -111,7 +111,7 @@ def item(place: str, raw: bytes, received: datetime | None) -> port.Item:
         observed_at=received,
         editable=False,
         place=place,
-        facts=found.facts,
+        facts=message.facts,
     )
 
 
