@@ -13,8 +13,8 @@ from typing import Any
 
 import pydantic
 
-from cli import errors, order, reading
-from crds import approvals, conditions, connection, labels, pendingtask, phases
+from cli import approving, errors, order, reading
+from crds import conditions, connection, labels, pendingtask, phases
 from crds.connection import Remedy
 from crds.model import Model
 from crds.pendingtask import UserTaskKind, Verdict
@@ -49,50 +49,43 @@ def answer(raw: Mapping[str, Any], question: str, text: str, author: str) -> Pat
     return _appended(raw, "answers", _entry(pendingtask.Answer, "spec.answers", id=question, text=text, author=author))
 
 
-def decide(raw: Mapping[str, Any], verdict: Verdict, comment: str, author: str, arguments: str = "") -> Patch | None:
-    """Approve or reject the open request; for a failure that means: try again, or give up.
-
-    `arguments`: those that the effect is done with instead of the ones that were asked for, a JSON object.
-    """
+def decide(raw: Mapping[str, Any], choice: approving.Choice, author: str) -> Patch | None:
+    """Approve or reject the open request, or a part of it; for a failure that means: try again, or give up."""
     task = reading.task(raw)
     old, wanted = task.spec.approval, task.status.request_id
     if old is not None and task.status.user_task is not None:
         # One that the operator cannot use leaves the request open.
-        old = None if pendingtask.unusable_arguments(task.status.user_task, old) else old
-    if old is not None and (old.request_id, old.verdict) == (wanted, verdict) and arguments in ("", old.arguments):
-        return None
+        old = None if pendingtask.unusable(task.status.user_task, old) else old
+    open_ = order.phase(task) is Phase.USER_TASK
     # The run that was asked for has started or ended meanwhile: the same word again changes nothing.
-    accepted = [one for one in task.status.approvals[-1:] if one.verdict is verdict]
-    if order.phase(task) is not Phase.USER_TASK and any(arguments in ("", one.arguments) for one in accepted):
+    if not open_ and choice.plain and _accepted(task, choice.verdict):
         return None
     asked = _asked(task, "waits for no decision")
     if asked.kind is UserTaskKind.QUESTION:
         raise _other_kind(task, asked.kind)
-    if arguments and asked.action is None:
-        raise errors.Misplaced(
-            f"{_name(task)} asks for the approval of no action, so there are no arguments to edit.",
-            field="--arguments",
-            remedy=f"Approve it without: kubectl jervis approve {task.metadata.name}",
-        )
-    if arguments and asked.action is not None and asked.action.shortened and (where := approvals.cut_at(arguments)):
-        raise errors.Unusable(
-            f"The argument {where} ends in {approvals.CUT!r}: the task shows only the beginning of it.",
-            field="--arguments",
-            remedy=f"Edit the whole arguments in a file: kubectl jervis result {task.metadata.name} -o json"
-            " | jq .result.action.arguments > FILE",
-        )
+    given = approving.decision(task, asked, choice)
+    said = {**given, "request_id": wanted, "author": author}
+    approval = _entry(pendingtask.Approval, "spec.approval", **said)
     if old is not None and old.request_id == wanted:
+        words = ("verdict", "forTask", "effects")
+        if all(old.wire().get(word) == approval.get(word) for word in words):
+            return None
         raise errors.Misplaced(
             f"{_name(task)} has been decided already: {old.verdict.value}{f' by {old.author}' if old.author else ''}.",
             field="spec.approval",
             remedy="Wait until the operator has acted on it.",
         )
-    said = {"verdict": verdict, "request_id": wanted, "comment": comment, "author": author}
-    said |= {"arguments": arguments} if arguments else {}
-    approval = _entry(pendingtask.Approval, "spec.approval", **said)
     # A merge patch merges objects: what the old decision had and the new one has not is taken out by name.
     previous = dict.fromkeys((raw["spec"].get("approval") or {}).keys(), None)
     return {"spec": {"approval": {**previous, **approval}}}
+
+
+def _accepted(task: pendingtask.PendingTask, verdict: Verdict) -> bool:
+    """Whether the last request was decided so, and nothing else of it."""
+    last = task.status.approvals[-1:]
+    return bool(last) and {one.verdict for one in task.status.approvals if one.request_id == last[0].request_id} == {
+        verdict
+    }
 
 
 def retry(raw: Mapping[str, Any], author: str) -> Patch | None:
@@ -108,7 +101,7 @@ def retry(raw: Mapping[str, Any], author: str) -> Patch | None:
     if phase is Phase.USER_TASK and task.status.user_task is not None:
         if task.status.user_task.kind is not UserTaskKind.FAILURE:
             raise _other_kind(task, task.status.user_task.kind)
-        return decide(raw, Verdict.APPROVED, "retry", author)
+        return decide(raw, approving.Choice(Verdict.APPROVED, "retry"), author)
     waits = task.status.retry
     raise errors.Misplaced(
         f"{_name(task)} has not failed: its phase is {phase.value}.",

@@ -22,7 +22,7 @@ from clients import http, json_bounds, tls_trust, tool_results, tool_transport
 from clients.tool_results import Answer
 from clients.tool_transport import Away, NotSent, Refused, Unreadable
 from contracts.rules import routing
-from crds import errors, tools
+from crds import errors, patterns, tools
 
 if TYPE_CHECKING:
     import mcp
@@ -40,18 +40,24 @@ MOST_ARGUMENTS = 100_000
 @dataclass(frozen=True)
 class Offered:
     """A tool of a server: `name` is the server's own, `about` one line, `schema` that of its arguments; `alias` is the
-    name by which models call it where they cannot write the own one."""
+    name by which models call it where they cannot write the own one. `hinted`: the server says that it only reads."""
 
     server: tools.Server
     name: str
     about: str
     schema: Mapping[str, Any]
     alias: str = ""
+    hinted: bool = False
+
+    @property
+    def mode(self) -> tools.Mode:
+        """What a call needs."""
+        return self.server.mode(self.name, hinted=self.hinted)
 
     @property
     def definition(self) -> str:
         """A digest of where the server is and of all that a model is shown of the tool, whatever its order."""
-        shown = [self.server.url, self.name, self.about, _ordered(self.schema)]
+        shown = [self.server.url, self.name, self.about, _ordered(self.schema), self.hinted]
         return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -104,15 +110,15 @@ def _trust() -> ssl.SSLContext:
     return tls_trust.context()
 
 
-def allowed(patterns: Iterable[str], value: str) -> bool:
+def allowed(choices: Iterable[str], value: str) -> bool:
     """Whether one of the patterns, in which `*` stands for any text, is the value; none allow all."""
-    some = tuple(patterns)
-    return not some or any(routing.matches(routing.fold(one), routing.fold(value)) for one in some)
+    some = tuple(choices)
+    return not some or any(patterns.matches(routing.fold(one), routing.fold(value)) for one in some)
 
 
 def admits(server: tools.Server, client_id: str) -> bool:
     """Whether the server is there for this client, whose ID is compared as it is; an empty list names none."""
-    return any(routing.matches(one, client_id) for one in server.clients)
+    return any(patterns.matches(one, client_id) for one in server.clients)
 
 
 async def offered(server: tools.Server, seconds: float = math.inf) -> Catalogue:
@@ -170,8 +176,12 @@ class _Listing:
                 return
             described = tool.get("description")
             about = " ".join((described if isinstance(described, str) and described.strip() else name).split())
-            about = f"[{self._server.name}] {about[:_DESCRIPTION]}"
-            self._tools[name] = Offered(self._server, name, about, tool["inputSchema"])
+            if len(about) > _DESCRIPTION:
+                about = f"{about[:_DESCRIPTION]} [{len(about) - _DESCRIPTION} more characters are left out]"
+            notes = tool.get("annotations")
+            hinted = isinstance(notes, Mapping) and notes.get("readOnlyHint") is True
+            about = f"[{self._server.name}] {about}"
+            self._tools[name] = Offered(self._server, name, about, tool["inputSchema"], hinted=hinted)
 
     def _unfit(self, tool: Mapping[str, Any], name: str) -> str:
         """Why a tool is not offered; "" where it is."""

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from crds import flags, order, pendingtask
+from crds import flags, order, pendingtask, permits
 from crds.pendingtask import NotAllowed
+from crds.permits import Bound
 
 CLIENTS, MODES = "jervis.dev/clients", "jervis.dev/modes"
 """Annotations of a Namespace: names with commas between them."""
@@ -39,7 +40,7 @@ class Limits:
     """Of one namespace; None: it says nothing of its own. An empty list takes everything.
 
     `queue_position`: whether one may be given, or the lowest that may. `task_flags`: whether tasks may choose the
-    feature flags of their runs.
+    feature flags of their runs. `permits`: within which the permits of tasks have to be; an empty list takes none.
     """
 
     types: tuple[str, ...] | None = None
@@ -47,6 +48,7 @@ class Limits:
     modes: tuple[str, ...] | None = None
     queue_position: bool | int | None = None
     task_flags: bool | None = None
+    permits: tuple[Bound, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class Admission:
             or self._type(namespace, spec)
             or self._mode(namespace, spec)
             or self._position(namespace, spec)
+            or self._permits(namespace, spec)
         )
 
     def refuses_client(self, namespace: str, client_id: str) -> Refusal | None:
@@ -126,6 +129,20 @@ class Admission:
         return Refusal(
             NotAllowed.POSITION, f"spec.queuePosition: {given} is not for namespace {namespace}; {use}, {_ASK}."
         )
+
+    def _permits(self, namespace: str, spec: pendingtask.Spec) -> Refusal | None:
+        own = self._of(namespace).permits
+        bounds = own if own is not None else self.default.permits
+        if bounds is None:
+            return None
+        for number, permit in enumerate(spec.permits):
+            if not any(bound.takes(permit) for bound in bounds):
+                return Refusal(
+                    NotAllowed.PERMIT,
+                    f"spec.permits[{number}]: {permits.text(permit)[:300]} is more than namespace {namespace} may"
+                    f" permit; leave it out and approve what waits, {_ASK}.",
+                )
+        return None
 
     def _of(self, namespace: str) -> Limits:
         return self.own.get(namespace, _NOTHING)

@@ -29,6 +29,7 @@ from controllers.outcomes import reconcile as reporter
 from controllers.pendingtask import job, observed
 from controllers.sandbox import job as sandboxes
 from crds import addresses, approvals, errors, flags, pendingtask, scope, tools, values
+from crds.permits import Bound
 from kube import lease
 
 Names = Annotated[tuple[str, ...], NoDecode]
@@ -82,10 +83,11 @@ class NamespaceLimits(BaseModel):
     modes: tuple[pendingtask.Mode, ...] | None = None
     queue_position: bool | Annotated[int, Field(ge=1)] | None = None
     task_flags: bool | None = None
+    permits: tuple[Bound, ...] | None = None
 
     def limits(self) -> Limits:
         """The same for decisions."""
-        return Limits(self.types, self.clients, self.modes, self.queue_position, self.task_flags)
+        return Limits(self.types, self.clients, self.modes, self.queue_position, self.task_flags, self.permits)
 
 
 class AdmissionLimits(BaseModel):

@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field
 
 from crds.access import Access
 from crds.conditions import Condition
+from crds.domains import MOST_DOMAINS, Domain
 from crds.model import IMMUTABLE, ONE_WRITER, Metadata, Model, Time, rules
 from crds.values import HOST_RULES, FixedIdentifier, OptionalIdentifier, SecretRef
 
@@ -104,8 +105,8 @@ class Smtp(Model):
             max_length=320,
             json_schema_extra=rules(
                 (
-                    "self.matches('^[^\\\\s<>@,;:\"()]+@[A-Za-z0-9.-]+$')",
-                    "must be one address without a name, for example team@example.com",
+                    'self.matches(r"^[A-Za-z0-9.!#$%&\'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+$")',
+                    "must be one address of ASCII without a name, for example team@example.com",
                 )
             ),
         ),
@@ -276,6 +277,11 @@ class Spec(Model):
     access: Access | None = None
     """For types Email, Git and Meeting, whose sources do not say it: who may see the items. Without it that is
     Unknown, and they are in no answer on behalf of a user."""
+    internal_domains: Annotated[
+        tuple[Domain, ...], Field(max_length=MOST_DOMAINS, json_schema_extra={"x-kubernetes-list-type": "set"})
+    ] = ()
+    """Domains of the client's own, as example.com, or *.example.com for its sub-domains: what a run has read of a
+    source may go to addresses and hosts there without a person, where its readers may read the source."""
     suspend: bool = False
     """Stop polling; what was fetched is still processed."""
     max_in_flight_tasks: Annotated[int, Field(ge=1, le=10_000)] = 100

@@ -17,6 +17,7 @@ from crds.conditions import Status as ConditionStatus
 from crds.exit_reasons import ExitReason
 from crds.given_graph import Facts
 from crds.model import IMMUTABLE, ONE_WRITER, Metadata, Model, Time, rules, within_years
+from crds.permits import MOST_PERMITS, Permit
 from crds.schedule import Recurrence, Schedule
 from crds.values import ContentRef, FixedIdentifier, ObjectName, OptionalIdentifier, Urn
 
@@ -28,10 +29,8 @@ _REQUEST_BYTES = 1_572_864
 SUMMARY_BYTES = 2048
 MOST_STEPS = 500
 """Steps of the graph that one task may take, whatever bounds it further."""
-APPROVALS = 8
-"""Maximum of decisions on approvals in a status."""
-ABOUT_CHARS = 253
-"""Maximum of a run's name for a request."""
+DECISIONS = 2 * approvals.MOST_EFFECTS
+"""Maximum of decisions on effects and answers in a status."""
 
 
 class Type(StrEnum):
@@ -139,20 +138,53 @@ class Answer(Model):
     """Author of the answer."""
 
 
-class Approval(Model):
-    """A decision on an approval request."""
+class EffectAnswer(Model):
+    """A decision on one effect of a request."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
-                "!has(self.arguments) || self.verdict == 'Approved'",
-                "arguments go with verdict Approved; leave them out to reject",
+                "self.verdict == 'Approved' || (!has(self.arguments) && !has(self.forTask))",
+                "arguments and forTask go with verdict Approved; leave them out to reject",
+            ),
+        )
+    )
+
+    id: approvals.EffectId
+    """Which effect: its id in status.userTask.effects."""
+    verdict: Verdict
+    """Approved or Rejected."""
+    comment: Annotated[str, Field(max_length=2048)] = ""
+    """Reason for the decision; a run reads it."""
+    # None, not "": a default would be part of the digests of approvals that older objects hold.
+    arguments: Annotated[str, Field(min_length=2, max_length=approvals.ARGUMENTS_CHARS)] | None = None
+    """Edited arguments, a JSON object: the effect is done with these instead of those of the request. Only with
+    Approved."""
+    for_task: bool | None = None
+    """Whether the like, this tool at these targets, needs no person any more in this task. Only with Approved."""
+
+
+class Approval(Model):
+    """A decision on an approval request: one verdict for all of it, and what is decided otherwise."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "!has(self.forTask) || self.verdict == 'Approved'",
+                "forTask goes with verdict Approved; leave it out to reject",
+            ),
+            (
+                "!has(self.effects) || self.effects.map(e, (has(e.arguments) ? bytes(e.arguments).size() : 0)"
+                f" + (has(e.comment) ? bytes(e.comment).size() : 0)).sum() <= {approvals.EDITED_BYTES}",
+                f"edited arguments and comments must have at most {approvals.EDITED_BYTES} bytes together; edit fewer"
+                " effects, and reject the others with what is wanted",
             ),
         )
     )
 
     verdict: Verdict
-    """Approved or Rejected."""
+    """Approved or Rejected: the decision on each effect that `effects` does not name, and on a request without
+    effects."""
     request_id: Annotated[str, Field(max_length=63)] = ""
     """Which request is meant: its status.userTask.requestId. Empty means the open one, and counts only if this approval
     was written or changed after that request was made."""
@@ -160,10 +192,20 @@ class Approval(Model):
     """Reason for the decision."""
     author: Annotated[str, Field(max_length=253)] = ""
     """Author of the decision."""
-    # None, not "": a default would be part of the digests of approvals that older objects hold.
-    arguments: Annotated[str, Field(min_length=2, max_length=approvals.ARGUMENTS_CHARS)] | None = None
-    """Edited arguments, a JSON object: the effect is done with these instead of status.userTask.action.arguments. Only
-    with Approved."""
+    # None, not a default: it would be part of the digests of approvals that older objects hold.
+    for_task: bool | None = None
+    """Whether the like of each approved effect, its tool at its targets, needs no person any more in this task."""
+    effects: (
+        Annotated[
+            tuple[EffectAnswer, ...],
+            Field(
+                max_length=approvals.MOST_EFFECTS,
+                json_schema_extra={**_AS_MAP, "x-kubernetes-list-map-keys": ["id"]},
+            ),
+        ]
+        | None
+    ) = None
+    """Effects that are decided otherwise, edited, or with a reason of their own."""
 
 
 class Budget(Model):
@@ -312,6 +354,11 @@ class Spec(Model):
     """Answers to status.userTask.questions. Append-only."""
     approval: Approval | None = None
     """The decision on an approval request."""
+    permits: Annotated[
+        tuple[Permit, ...],
+        Field(max_length=MOST_PERMITS, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
+    ] = ()
+    """Effects that its runs may have without asking a person. Runs that begin later read what stands here then."""
     approval_policy: approvals.Policy | None = None
     """When requests of approval expire, and what happens then. Without it as the release has it: they do not, unless it
     says otherwise."""
@@ -411,29 +458,35 @@ class UserTask(Model):
         tuple[Question, ...], Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"})
     ] = ()
     """Empty for an approval or a failure."""
-    action: approvals.Action | None = None
-    """The effect that an approval is asked for; absent where it is about the answer."""
+    effects: Annotated[
+        tuple[approvals.Effect, ...],
+        Field(max_length=approvals.MOST_EFFECTS, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
+    ] = ()
+    """The effects that wait for the approval, in the order in which they are done; empty where it is about the
+    answer."""
+    effects_waiting: Annotated[int, Field(ge=0)] | None = None
+    """Number of effects that wait; more than are listed come in the next request. Absent where there are none."""
     expires_at: Time | None = None
     """When the default of the approval policy decides; absent for a request that does not expire."""
     details_ref: Annotated[str, Field(max_length=1024)] = ""
     """Reference to the details; content is never copied here."""
     request_id: Annotated[str, Field(max_length=63)] = ""
     """Identity of this request; put it into spec.approval.requestId to decide on this one and no other."""
-    about: Annotated[str, Field(max_length=ABOUT_CHARS)] = ""
-    """The run's own name of what it asks about: an entry of its ledger. The decision carries it back."""
+    about: Annotated[str, Field(max_length=approvals.ID_CHARS)] = ""
+    """The run's own name of the answer that it asks about. The decision carries it back."""
     earlier_approval: Annotated[str, Field(max_length=64)] = ""
     """SHA-256 of the spec.approval that existed before the request; that approval does not count."""
 
 
 class Decided(Model):
-    """A person's decision that the operator has accepted, and the request that it answers."""
+    """A person's decision on one effect or answer that the operator has accepted, and the request that it is for."""
 
     request_id: Annotated[str, Field(max_length=63)]
     """The request, as status.userTask.requestId named it."""
     attempt: Annotated[int, Field(ge=0)]
     """Number of the run that made the request."""
-    about: Annotated[str, Field(max_length=ABOUT_CHARS)] = ""
-    """What the run asked about, as status.userTask.about named it; the decision counts for nothing else."""
+    about: Annotated[str, Field(max_length=approvals.ID_CHARS)] = ""
+    """What the run asked about: the id of an effect, or status.userTask.about; the decision counts for nothing else."""
     rule_key: Annotated[str, Field(max_length=100)] = ""
     """Key of the rule that the effect is about, where it is one: an approval lets the task's runs write that rule."""
     verdict: Verdict
@@ -444,25 +497,32 @@ class Decided(Model):
     """Author of the decision."""
     arguments: Annotated[str, Field(max_length=approvals.ARGUMENTS_CHARS)] = ""
     """The arguments that the effect is done with, a JSON object; empty: as they were asked for."""
+    for_task: bool = False
+    """Whether the like needs no person any more in this task."""
 
 
 _IN_PART = (
-    f"ends in {approvals.CUT!r}: the status has only the beginning of it. Edit the whole arguments in a file:"
-    " kubectl jervis result NAME -o json | jq .result.action.arguments > FILE, then kubectl jervis approve NAME"
-    " --arguments FILE"
+    f"ends in {approvals.CUT!r}: the status has only the beginning of it. Edit the whole arguments:"
+    " kubectl jervis approve NAME --edit"
 )
 
 
-def unusable_arguments(asked: UserTask, given: Approval) -> str:
-    """Why an approval with edited arguments does not decide the request, with the remedy; "" if it does."""
-    if not given.arguments:
-        return ""
-    if asked.action is None:
-        return "spec.approval.arguments: the request is about no tool, so it has no arguments; approve without them."
-    if fault := approvals.fault(given.arguments):
-        return f"spec.approval.arguments {fault}; approve with a JSON object, or without arguments."
-    where = approvals.cut_at(given.arguments) if asked.action.shortened else ""
-    return f"spec.approval.arguments: {where[:200]} {_IN_PART}" if where else ""
+def unusable(asked: UserTask, given: Approval) -> str:
+    """Why an approval does not decide the request, with the remedy; "" if it does."""
+    known = {effect.id: effect for effect in asked.effects}
+    for number, answer in enumerate(given.effects or ()):
+        where, effect = f"spec.approval.effects[{number}]", known.get(answer.id)
+        if effect is None:
+            ids = ", ".join(known)[:500] or "none: the request is about no effect, so leave effects out"
+            return f"{where}.id: the request has no effect {answer.id[:100]!r}; its effects are {ids}."
+        if not answer.arguments:
+            continue
+        if fault := approvals.fault(answer.arguments):
+            return f"{where}.arguments {fault}; approve with a JSON object, or without arguments."
+        cut = approvals.cut_at(answer.arguments) if effect.shortened else ""
+        if cut:
+            return f"{where}.arguments: {cut[:200]} {_IN_PART}"
+    return ""
 
 
 class ResultRef(Model):
@@ -571,9 +631,10 @@ class Status(Model):
     user_task: UserTask | None = None
     """The request to a person that the task waits for."""
     approvals: Annotated[
-        tuple[Decided, ...], Field(max_length=APPROVALS, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+        tuple[Decided, ...], Field(max_length=DECISIONS, json_schema_extra={"x-kubernetes-list-type": "atomic"})
     ] = ()
-    """Decisions on approval requests, in order; the latest eight. The next run reads them."""
+    """Decisions on effects and answers, in order; the latest ones, those of the last request all. The next run reads
+    them."""
     messages_seen: Annotated[int, Field(ge=0)] = 0
     """Number of spec.messages that the last run has read."""
     answers_seen: Annotated[int, Field(ge=0)] = 0
@@ -642,6 +703,7 @@ class NotAllowed(StrEnum):
     TYPE = "TypeNotAllowed"
     MODE = "ModeNotAllowed"
     POSITION = "QueuePositionNotAllowed"
+    PERMIT = "PermitNotAllowed"
     UNKNOWN = "LimitsUnknown"
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from crds import approvals, errors
+from crds import errors
 from crds.exit_reasons import ExitReason
 
 
@@ -84,8 +84,9 @@ class Stuck(Failure):
 
 
 class NeedsApproval(Failure):
-    """A person has to decide; `stored`: `task_results` holds what it is about, `action` is the effect, if it is one.
-    `about` is the entry of the ledger (`STEP/ORDINAL`): the decision names it, and counts for no other."""
+    """A person has to decide; `stored`: `task_results` holds what it is about. `waiting` is the number of effects;
+    about an answer, `about` is the entry of the ledger (`STEP/ORDINAL`): the decision names it, and counts for no
+    other."""
 
     reason = ExitReason.NEEDS_APPROVAL
 
@@ -95,12 +96,12 @@ class NeedsApproval(Failure):
         *,
         remedy: str | None = None,
         stored: bool = False,
-        action: approvals.Wanted | None = None,
+        waiting: int = 0,
         about: str = "",
     ) -> None:
         super().__init__(message, field="spec.approval", remedy=remedy)
         self.stored = stored
-        self.action = action
+        self.waiting = waiting
         self.about = about
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import crds.errors
-from crds import approvals, exit_reasons, pendingtask
+from crds import exit_reasons, pendingtask
 from kb import client as kb_client
 from orchestrator_job import errors
 from router import client as router_client
@@ -22,8 +23,10 @@ class Outcome:
 
     `unavailable` names the service that was unavailable (such as "router" or "mongodb") and `retry_after` the seconds
     it asked for; `field` and `remedy` name the change that is needed, where known. `plan` is what became of the plan,
-    `action` the effect that approval is asked for, `about` the entry of the ledger that the decision is for.
+    `waiting` the number of effects in `task_results` that approval is asked for, `about` the entry of the ledger of an
+    answer that it is asked for.
     `messages_read` is the number of the user's messages that the last round read; None where none began.
+    `absent_tools` says which tools of other servers the agents did not have, and why.
     """
 
     reason: exit_reasons.ExitReason
@@ -35,8 +38,9 @@ class Outcome:
     field: str | None = None
     remedy: str | None = None
     plan: pendingtask.PlanOutcome | None = None
-    action: approvals.Wanted | None = None
+    waiting: int = 0
     messages_read: int | None = None
+    absent_tools: str = ""
     about: str = ""
 
     @property
@@ -47,6 +51,14 @@ class Outcome:
         if self.reason in exit_reasons.FINAL | exit_reasons.ASKS:
             return exit_reasons.FINISHED
         return exit_reasons.FAILED
+
+
+def without_tools(absent: Mapping[str, str]) -> str:
+    """One sentence about tools that are left out, by name with the reason; "" where none is."""
+    if not absent:
+        return ""
+    count = f"{len(absent)} {'is' if len(absent) == 1 else 'are'} left out: "
+    return count + "; ".join(f"{name} ({why.rstrip('.')})" for name, why in absent.items())
 
 
 def drained(why: str) -> Outcome:
@@ -80,7 +92,7 @@ def of_error(error: crds.errors.JervisError) -> Outcome:
     result = Outcome(_reason(error), summary, field=field, remedy=remedy)
     if not isinstance(error, errors.NeedsApproval):
         return result
-    return replace(result, has_result=error.stored, action=error.action, about=error.about)
+    return replace(result, has_result=error.stored, waiting=error.waiting, about=error.about)
 
 
 def of_bug(error: Exception) -> Outcome:

@@ -1,15 +1,14 @@
 """The termination message of the container, which the operator reads: at most 4096 bytes of JSON.
 
     {"exitReason", "summary" (<= 2 KiB), "attempt", "ref"? {store, collection, key}, "questions"? [{id, text}],
-     "action"? {tool, connection, agent, arguments, shortened, shown, why, detailsRef}, "about"?, "plan"? "Made" |
-     "Amended" | "Failed", "messagesRead"?, "unavailable"? such as "router" or "mongodb", "retryAfterSeconds"?,
-     "field"?, "remedy"?}
+     "waiting"? number of effects that wait for approval, "about"?, "plan"? "Made" | "Amended" | "Failed",
+     "messagesRead"?, "unavailable"? such as "router" or "mongodb", "retryAfterSeconds"?,
+     "absentTools"?, "field"?, "remedy"?}
 
 Every field is bounded here: summary 2 KiB, at most 16 questions with ids of 63 characters and texts of 2 KiB, field and
-remedy 256 bytes, retryAfterSeconds a whole number up to a day; `action` as `crds.approvals.Action` with the arguments
-as JSON text; `about` 253 characters, or it is left out, because a part of it would be another request. Nothing nests
-deeper than questions[].text. A message that is too long is shortened: questions before the summary; with an action the
-summary first, down to 256 bytes, for the action says what is asked.
+remedy 256 bytes, absentTools 512 bytes, retryAfterSeconds a whole number up to a day; `about` 253 characters, or it is
+left out, because a part of it would be another request. Nothing nests deeper than questions[].text. The effects
+themselves are in `task_results`. A message that is too long is shortened: questions before the summary.
 
 Source: Kubernetes "Determine the Reason for Pod Failure" (4096 bytes per container; the kubelet cuts longer ones, which
 would leave broken JSON).
@@ -27,12 +26,11 @@ from orchestrator_job import outcome
 
 LIMIT = 4096
 _FIELD_BYTES = 256
+_TOOLS_BYTES = 512
 _SHORTEST_QUESTION = 64
 _MOST_QUESTIONS = 16
 _ID_BYTES = 63
 _LONGEST_RETRY = 86_400
-_SUMMARY_OF_ACTION = 256
-"""Bytes of summary that an action leaves at least."""
 
 
 def encode(result: outcome.Outcome, task_uid: str, attempt: int) -> bytes:
@@ -44,11 +42,8 @@ def encode(result: outcome.Outcome, task_uid: str, attempt: int) -> bytes:
     summary_bytes = pendingtask.SUMMARY_BYTES
     question_bytes = pendingtask.SUMMARY_BYTES
     count = min(len(result.questions), _MOST_QUESTIONS)
-    argument_bytes = LIMIT
     while True:
         body = _body(result, task_uid, attempt, summary_bytes, question_bytes, count)
-        if result.action is not None:
-            body["action"] = result.action.action(argument_bytes).wire()
         message = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
         if len(message) <= LIMIT:
             return message
@@ -57,10 +52,6 @@ def encode(result: outcome.Outcome, task_uid: str, attempt: int) -> bytes:
             question_bytes //= 2
         elif count > 1:
             count -= 1
-        elif result.action is not None and summary_bytes > _SUMMARY_OF_ACTION:
-            summary_bytes //= 2
-        elif result.action is not None and argument_bytes:
-            argument_bytes = argument_bytes * 3 // 4
         else:
             summary_bytes //= 2
 
@@ -90,7 +81,9 @@ def _body(
             {"id": shorten(question.id, _ID_BYTES), "text": shorten(question.text, question_bytes)}
             for question in result.questions[:count]
         ]
-    if 0 < len(result.about) <= pendingtask.ABOUT_CHARS:
+    if result.waiting:
+        body["waiting"] = result.waiting
+    if 0 < len(result.about) <= approvals.ID_CHARS:
         body["about"] = result.about
     if result.plan is not None:
         body["plan"] = result.plan.value
@@ -100,6 +93,8 @@ def _body(
         body["unavailable"] = result.unavailable
     if result.retry_after is not None and math.isfinite(result.retry_after):
         body["retryAfterSeconds"] = min(max(0, math.ceil(result.retry_after)), _LONGEST_RETRY)
+    if result.absent_tools:
+        body["absentTools"] = shorten(result.absent_tools, _TOOLS_BYTES)
     for name, value in (("field", result.field), ("remedy", result.remedy)):
         if value is not None:
             body[name] = shorten(value, _FIELD_BYTES)

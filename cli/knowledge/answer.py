@@ -6,8 +6,9 @@ import json
 import sys
 from typing import TextIO
 
-from cli import codes, printable
+from cli import codes
 from kb import api, client
+from text import printable
 
 _LINE_CHARS = 200
 _SHOWN = 5

@@ -7,10 +7,11 @@ from datetime import datetime
 
 from rich import console, text
 
-from cli import age, printable
+from cli import age
 from cli.views import table
 from crds import conditions, labels
 from crds.connection import Connection, Items, Remedy, wish
+from text import printable
 
 _REASON_CHARS = 200
 

@@ -68,7 +68,9 @@ def waits_for(task: pendingtask.PendingTask, now: datetime) -> str:
     if phase is Phase.SCHEDULED and status.scheduled_for is not None:
         return f"its time, in {age.until(status.scheduled_for, now)}"
     if phase is Phase.USER_TASK and status.user_task is not None:
-        return f"a person: {status.user_task.kind.value}"
+        count = status.user_task.effects_waiting or 0
+        effects = f" of {count} {'effect' if count == 1 else 'effects'}" if count else ""
+        return f"a person: {status.user_task.kind.value}{effects}"
     if phase is Phase.ORCHESTRATING and status.dispatch is not None:
         return f"its run on {status.dispatch.backend}"
     if phase is Phase.DISPATCHED_GPU and (trouble := _trouble(task)):

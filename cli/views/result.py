@@ -1,16 +1,15 @@
-"""The whole result of a run: how it ended, the answer, the questions, the sources that the answer cites, the changed
-files, the plan."""
+"""The whole result of a run: how it ended, the answer, effects that wait or were done, the questions, the sources that
+the answer cites, the changed files, the plan."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from rich import console, text
 
-from cli import printable
-from cli.views import table
+from cli.views import effects, table
+from text import printable
 
 
 def draw(stored: Mapping[str, Any]) -> console.RenderableType:
@@ -19,8 +18,10 @@ def draw(stored: Mapping[str, Any]) -> console.RenderableType:
     parts: list[console.RenderableType] = [text.Text(printable.text(said))]
     if stored.get("exitReason") not in (None, "Answered"):
         parts.insert(0, text.Text(f"Ended: {stored['exitReason']}\n"))
-    if isinstance(action := stored.get("action"), Mapping):
-        parts += _action(action)
+    if waiting := stored.get("waiting"):
+        parts.append(text.Text(f"\nEffects that wait for approval: {len(waiting)}", "bold"))
+        parts += (part for number, one in enumerate(waiting, start=1) for part in effects.waiting(number, one))
+    parts += effects.done(stored.get("effects") or ())
     if questions := stored.get("questions"):
         rows = [(str(one.get("id", "")), str(one.get("text", ""))) for one in questions]
         parts += [text.Text("\nQuestions", "bold"), table.plain(("ID", "QUESTION"), rows, indent=2)]
@@ -33,16 +34,6 @@ def draw(stored: Mapping[str, Any]) -> console.RenderableType:
     if isinstance(plan := stored.get("plan"), Mapping):
         parts += _plan(plan)
     return console.Group(*parts)
-
-
-def _action(wanted: Mapping[str, Any]) -> list[console.RenderableType]:
-    """The effect that approval is asked for, whole."""
-    named = [(name, str(wanted.get(name.lower()) or "")) for name in ("Tool", "Connection", "Agent", "Why")]
-    lines = [text.Text(f"  {name}: {printable.line(value)}") for name, value in named if value]
-    given = json.dumps(wanted.get("arguments") or {}, ensure_ascii=False, indent=2)
-    told = printable.text(str(wanted.get("shown") or "")).splitlines()
-    lines += [text.Text(f"  {line}") for line in printable.text(given).splitlines()]
-    return [text.Text("\nAction", "bold"), *lines, *(text.Text(f"  | {line}") for line in told)]
 
 
 def _changed(changes: Mapping[str, Any]) -> str:

@@ -8,11 +8,12 @@ from datetime import datetime
 
 from rich import console, text
 
-from cli import age, order, printable
-from cli.views import queue, table, waiting
+from cli import age, order
+from cli.views import effects, queue, table, waiting
 from contracts.api import queue_api
-from crds import approvals, labels, pendingtask, phases
+from crds import labels, pendingtask, permits, phases
 from crds.pendingtask import UserTaskKind
+from text import printable
 
 _SHOWN = 400
 
@@ -32,7 +33,8 @@ def _sections(
     yield from _recurrence(task, now)
     yield from _run(task, now)
     yield from _conditions(task, now)
-    yield from _action(task)
+    yield from _permits(task)
+    yield from _effects(task)
     yield from _questions(task)
     yield from _messages(task)
     yield from _result(task)
@@ -147,47 +149,45 @@ def _questions(task: pendingtask.PendingTask) -> Iterator[console.RenderableType
     if task.spec.approval is not None:
         said = task.spec.approval
         words = [said.verdict.value, f"by {said.author}" if said.author else "", f"({said.request_id})"]
+        words.append(f"but for {len(said.effects)} effects" if said.effects else "")
         comment = f": {said.comment}" if said.comment else ""
         yield _field("\nDecision", " ".join(one for one in words if one and one != "()") + comment)
 
 
-def _action(task: pendingtask.PendingTask) -> Iterator[console.RenderableType]:
-    """What will be done once it is approved."""
+def _effects(task: pendingtask.PendingTask) -> Iterator[console.RenderableType]:
+    """What will be done once it is approved, in that order."""
     asked = task.status.user_task
     if asked is None or order.phase(task) is not phases.Phase.USER_TASK:
         return
-    if asked.action is not None:
-        wanted = asked.action
-        yield text.Text("\nAction", style="bold")
-        named = (("Tool", wanted.tool), ("Connection", wanted.connection), ("Agent", wanted.agent), ("Why", wanted.why))
-        for name, value in named:
-            if value:
-                yield _field(f"  {name}", value)
-        for line in (*_pretty(wanted.arguments), *_whole(task, wanted)):
-            yield text.Text(f"  {line}")
-        if wanted.shown:
-            yield text.Text("")
-        for line in printable.text(wanted.shown).splitlines():
-            yield text.Text(f"  | {line}")
+    if asked.effects:
+        more = (asked.effects_waiting or 0) - len(asked.effects)
+        listed = f"; {more} more are asked for afterwards" if more > 0 else ""
+        yield text.Text(f"\nEffects that wait: {asked.effects_waiting or len(asked.effects)}{listed}", style="bold")
+    for number, effect in enumerate(asked.effects, start=1):
+        given = _arguments(effect.arguments)
+        yield from effects.waiting(number, {**effect.wire(), "arguments": given})
+        if effect.shortened:
+            yield text.Text(f"  (shortened; whole: kubectl jervis result {task.metadata.name})")
+        if effect.details_ref:
+            key = printable.line(effect.details_ref, 300)
+            yield text.Text(f"  (details: kubectl jervis artifacts {task.metadata.name} --get {key})")
     if asked.expires_at is not None:
         yield _field("\nExpires", _moment(asked.expires_at))
 
 
-def _pretty(arguments: str) -> list[str]:
-    """The arguments as an approval takes them back, indented."""
+def _arguments(given: str) -> object:
     try:
-        found = json.loads(arguments)
+        return json.loads(given)
     except ValueError:
-        return []
-    return printable.text(json.dumps(found, ensure_ascii=False, indent=2)).splitlines()
+        return {}
 
 
-def _whole(task: pendingtask.PendingTask, wanted: approvals.Action) -> Iterator[str]:
-    name = task.metadata.name
-    if wanted.shortened:
-        yield f"(shortened; whole: kubectl jervis result {name} -o json | jq .result.action.arguments)"
-    if wanted.details_ref:
-        yield f"(details: kubectl jervis artifacts {name} --get {printable.line(wanted.details_ref, 300)})"
+def _permits(task: pendingtask.PendingTask) -> Iterator[console.RenderableType]:
+    """What the runs may do without asking."""
+    if task.spec.permits:
+        yield text.Text("\nPermits", style="bold")
+    for number, permit in enumerate(task.spec.permits):
+        yield _field(f"  [{number}]", permits.text(permit))
 
 
 def _messages(task: pendingtask.PendingTask) -> Iterator[console.RenderableType]:
@@ -222,10 +222,11 @@ def _next(task: pendingtask.PendingTask) -> Iterator[console.RenderableType]:
     asked, name = task.status.user_task, task.metadata.name
     if asked is None or order.phase(task) is not phases.Phase.USER_TASK:
         return
-    edited = " (with --arguments FILE to edit them)" if asked.action is not None else ""
+    several = " --all" if len(asked.effects) > 1 else ""
+    some = ", or --only 1,3, or --edit" if several else " (--edit to change it)" if asked.effects else ""
     commands = {
         UserTaskKind.QUESTION: f"kubectl jervis answer {name}",
-        UserTaskKind.APPROVAL: f"kubectl jervis approve {name}{edited}, or reject {name}",
+        UserTaskKind.APPROVAL: f"kubectl jervis approve {name}{several}{some}, or reject {name}",
         UserTaskKind.FAILURE: f"kubectl jervis retry {name}, or reject {name} to give up",
     }
     yield _field("\nNext", commands[asked.kind])

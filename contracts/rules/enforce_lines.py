@@ -16,6 +16,7 @@ A rule is text for the model (seed 002 "Hard Rules"). Its lines that begin with 
     enforce: notify https://hooks.example.com/x on UserTask     who hears of a task: `contracts.rules.notices`
     enforce: never-call createRelationship     an atomic tool is not carried out: `contracts.rules.tools`
     enforce: fetch-only *.example.com          pages of other hosts than those of the rule's lines are not asked for
+    enforce: permit tool=sendMail ...          an effect that needs no person: `contracts.rules.permits`
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from contracts.rules import extraction, links, notices, routing, tools
+from contracts.rules import extraction, links, notices, permits, routing, tools
+from crds import patterns
+from crds.permits import Permit
 
 NEVER_USE_TOOL = "never-use-tool"
 NEEDS_WORDS = frozenset({"never-use-source", "never-use-kind", "never-say", "always-say"})
@@ -59,6 +62,7 @@ _PARSED: Mapping[str, Callable[[str], object]] = {
     notices.VERB: notices.parse,
     links.VERB: links.parse,
     tools.VERB: tools.parse,
+    permits.VERB: permits.parse,
 }
 """Verbs with a grammar of their own, which raises ValueError."""
 _KNOWN = ", ".join(sorted(NEEDS_WORDS | _ALONE | _HOSTS | _PARSED.keys() | {NEVER_USE_TOOL}))
@@ -114,6 +118,11 @@ def notified(text: str) -> tuple[notices.Notice, ...]:
     return tuple(notices.parse(one.words) for one in of(text) if one.verb == notices.VERB)
 
 
+def permitted(text: str) -> tuple[Permit, ...]:
+    """Those that permit effects. Raises what `of` raises."""
+    return tuple(permits.parse(one.words) for one in of(text) if one.verb == permits.VERB)
+
+
 def linked(text: str) -> tuple[links.LinkRuling, ...]:
     """Those that decide about links. Raises what `of` raises."""
     return tuple(links.parse(one.words) for one in of(text) if one.verb == links.VERB)
@@ -134,8 +143,8 @@ def unfetched(text: str, host: str) -> bool:
     found, asked = of(text), hostname(host)
     only = [one.words for one in found if one.verb == "fetch-only"]
     never = [one.words for one in found if one.verb == "never-fetch"]
-    return any(routing.matches(one, asked) for one in never) or (
-        bool(only) and not any(routing.matches(one, asked) for one in only)
+    return any(patterns.matches(one, asked) for one in never) or (
+        bool(only) and not any(patterns.matches(one, asked) for one in only)
     )
 
 
@@ -157,7 +166,7 @@ def hostname(host: str) -> str:
 
 def _host(verb: str, words: str) -> str:
     host = hostname(words)
-    if not _HOST.fullmatch(host) or host.count("*") > routing.MOST_STARS:
+    if not _HOST.fullmatch(host) or host.count("*") > patterns.MOST_STARS:
         raise ValueError(
             f"{f'enforce: {verb} {words}'[:300]!r} cannot be enforced: give the name of one host, without scheme, port "
             "and path, such as www.example.com or *.example.com"

@@ -25,6 +25,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from crds import patterns
 from crds.pendingtask import Decision
 
 ROUTE = "route"
@@ -34,7 +35,6 @@ VERBS = frozenset({ROUTE, ASK_FIRST, NEVER_INDEX})
 MOST_CLAUSES = 8
 MOST_MINUTES = 366 * 24 * 60
 _MOST_CHARS = 500
-MOST_STARS = 8
 _TOKEN = re.compile(r'"([^"]*)"|([^\s"]+)')
 # Letters are told apart, but not by what cannot be seen: soft hyphens, zero-width and directional characters.
 _UNSEEN = re.compile(
@@ -119,41 +119,24 @@ class Facts:
         pattern = clause.pattern
         match clause.subject:
             case Subject.KIND:
-                return matches(pattern, self.kind)
+                return patterns.matches(pattern, self.kind)
             case Subject.SOURCE:
-                return matches(pattern, self.source)
+                return patterns.matches(pattern, self.source)
             case Subject.SENDER:
-                return any(matches(pattern, one) for one in self.senders)
+                return any(patterns.matches(pattern, one) for one in self.senders)
             case Subject.FILE:
-                return any(matches(pattern, one) for one in self.files)
+                return any(patterns.matches(pattern, one) for one in self.files)
             case Subject.TITLE:
                 return pattern in self.title
             case Subject.CONTAINS:
                 return pattern in self.title or pattern in self.text
             case Subject.HOST:
-                return matches(pattern, self.host)
+                return patterns.matches(pattern, self.host)
 
 
 def fold(text: str) -> str:
     """Without differences of case, spacing, width of letters, and without what cannot be seen."""
     return " ".join(_UNSEEN.sub("", unicodedata.normalize("NFKC", text)).casefold().split())
-
-
-def matches(pattern: str, value: str) -> bool:
-    """Whether the whole value is the pattern, in which each `*` stands for any text. Both are folded."""
-    first, *rest = pattern.split("*")
-    if not rest:
-        return value == pattern
-    *between, last = rest
-    if not value.startswith(first) or not value.endswith(last) or len(value) < len(first) + len(last):
-        return False
-    at, end = len(first), len(value) - len(last)
-    for part in between:
-        found = value.find(part, at, end)
-        if found < 0:
-            return False
-        at = found + len(part)
-    return True
 
 
 def parse(verb: str, words: str) -> Ruling:
@@ -238,9 +221,9 @@ def _tokens(words: str) -> list[tuple[str, bool]]:
 
 def _pattern(text: str) -> str:
     made = fold(text)
-    if not made or len(text) > _MOST_CHARS or made.count("*") > MOST_STARS:
+    if not made or len(text) > _MOST_CHARS or made.count("*") > patterns.MOST_STARS:
         raise ValueError(
-            f"a pattern has 1 to {_MOST_CHARS} characters that can be seen, at most {MOST_STARS} of them `*`"
+            f"a pattern has 1 to {_MOST_CHARS} characters that can be seen, at most {patterns.MOST_STARS} of them `*`"
         )
     return made
 

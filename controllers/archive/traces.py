@@ -112,7 +112,7 @@ def scope_of(found: Document) -> scope.Scope:
 def artifacts(result: Document) -> dict[str, str]:
     """What a document of `task_results` names: key -> the delegation that made it, "" for none; each key once.
 
-    Those of the result, of its delegations, and the text that shows the whole of an action that waits for approval.
+    Those of the result, of its delegations, and the texts that show the whole of effects that wait for approval.
     """
     by: dict[str, str] = {}
     for output in _listed(result.get("delegations")):
@@ -120,9 +120,8 @@ def artifacts(result: Document) -> dict[str, str]:
             for key in _listed(output.get("artifacts")):
                 by.setdefault(str(key), str(output.get("delegationId", "")))
     named = [str(key) for key in _listed(result.get("artifacts"))]
-    action = result.get("action")
-    if isinstance(action, Mapping) and action.get("detailsRef"):
-        named.append(str(action["detailsRef"]))
+    waiting = [one for one in _listed(result.get("waiting")) if isinstance(one, Mapping)]
+    named += [str(one["detailsRef"]) for one in waiting if one.get("detailsRef")]
     return {key: by.get(key, "") for key in dict.fromkeys([*named, *by]) if key}
 
 

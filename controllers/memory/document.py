@@ -51,6 +51,7 @@ def of_task(task: pendingtask.PendingTask, attempt: int, now: datetime) -> dict[
         "answers": [one.wire() for one in spec.answers[: status.answers_seen]],
         # Not spec.approval: that may be about a request of long ago, or about none.
         "approvals": [one.wire() for one in status.approvals],
+        "permits": [one.wire() for one in spec.permits],
         "budget": spec.budget.wire() if spec.budget else None,
         "routingDecision": status.route.decision.value if status.route else None,
         "routingReason": status.route.reason if status.route else None,

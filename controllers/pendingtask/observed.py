@@ -84,8 +84,10 @@ class Outcome:
     """The result that a run reports, from the termination message or the stored result; bounded by `views`.
 
     `unavailable` is the service that did not answer, `retry_after` the seconds that it asked for; `field` and `remedy`
-    say what to change. `action` is the effect that approval is asked for, `about` the run's own name of the request.
+    say what to change. `waiting` is the number of effects that approval is asked for, `effects` are the first of them,
+    which only the stored result has; `about` is the run's own name of an answer that approval is asked for.
     `messages_read` is the number of the user's messages that the run has read; None where it does not say so.
+    `absent_tools` says which tools of other servers its agents did not have, and why.
     """
 
     exit_reason: ExitReason
@@ -98,8 +100,10 @@ class Outcome:
     field: str = ""
     remedy: str = ""
     plan: PlanOutcome | None = None
-    action: approvals.Action | None = None
+    waiting: int = 0
+    effects: tuple[approvals.Effect, ...] = ()
     messages_read: int | None = None
+    absent_tools: str = ""
     about: str = ""
 
     def sentence(self) -> str:
@@ -360,7 +364,7 @@ class ObservedState:
                     run to resume, from the cache only
     strays          names of this task's Jobs that run, or may run, and are not that of the current attempt
     pods            pods of this task, any attempt
-    recorded        the stored result of the current attempt, read if the pod left no message
+    recorded        the stored result of the current attempt, read if the pod left no message or names effects there
     claimant        the task that gets the slot of this task's run
     backend_gone_in seconds until the backend of this task's slot is given up, 0: now; None: it is available
     user_active     a Foreground task waits or runs, and holds this one back

@@ -140,6 +140,7 @@ def _foreseeable(source: Phase, task: pendingtask.PendingTask, state: ObservedSt
     if phase is Phase.READY_FOR_GPU:
         return status.attempt == 0  # pods of earlier runs would have to be listed
     if phase is Phase.ORCHESTRATING and (state.job is None or state.job.state in ENDED):
-        # Without the outcome of a pod of this run, the stored result would have to be read.
-        return last_word(state.pods, status.attempt, state.job) is not None
+        # Without the outcome of a pod of this run, or where it names effects, the stored result would have to be read.
+        reported = last_word(state.pods, status.attempt, state.job)
+        return reported is not None and not reported.waiting
     return True

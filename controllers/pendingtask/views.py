@@ -17,7 +17,7 @@ from controllers.pendingtask.decision import clip
 from controllers.pendingtask.observed import JobState, JobView, Outcome, PodView
 from crds import approvals
 from crds.exit_reasons import ExitReason
-from crds.pendingtask import ABOUT_CHARS, PlanOutcome, Question
+from crds.pendingtask import PlanOutcome, Question
 
 Raw = Mapping[str, Any]
 
@@ -27,6 +27,9 @@ COLLECTION = "task_results"
 _COLLECTION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 _ANSWERABLE = re.compile(r"[A-Za-z0-9._-]{1,63}")
 _REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,126}[A-Za-z0-9_])?")
+
+_MOST_WAITING = 1_000_000
+"""A larger number of effects is this one."""
 
 OVERDUE = timedelta(seconds=10)
 """After a pod's deletionTimestamp, which includes the grace period: a working kubelet has ended the pod by then."""
@@ -194,10 +197,12 @@ def recorded(found: Raw) -> Outcome | None:
         field=_text(found.get("field"))[:256],
         remedy=_text(found.get("remedy"))[:512],
         plan=_plan(found.get("plan")),
-        action=_action(found.get("action")),
+        waiting=_waiting(found.get("waiting")),
+        effects=_effects(found.get("waiting")),
         messages_read=_count(found.get("messagesRead")),
+        absent_tools=_text(found.get("absentTools"))[:512],
         # A part of it would name another request.
-        about=about if len(about) <= ABOUT_CHARS else "",
+        about=about if len(about) <= approvals.ID_CHARS else "",
     )
 
 
@@ -225,17 +230,31 @@ def _plan(found: Any) -> PlanOutcome | None:
     return PlanOutcome(found) if isinstance(found, str) and found in set(PlanOutcome) else None
 
 
-def _action(found: Any) -> approvals.Action | None:
-    """Bounded in a termination message, whole in a stored result; None for one that names no tool."""
-    if not isinstance(found, Mapping):
-        return None
-    given = {name: _text(value) if isinstance(value, str) else value for name, value in found.items()}
-    try:
-        if isinstance(found.get("arguments"), str):
-            return approvals.Action.model_validate(given)
-        return approvals.Wanted.model_validate(given).action()
-    except (ValueError, RecursionError):
-        return None
+def _waiting(found: Any) -> int:
+    """How many effects wait: a number in a termination message, the effects themselves in a stored result."""
+    return len(found) if isinstance(found, list) else min(_count(found) or 0, _MOST_WAITING)
+
+
+def _effects(found: Any) -> tuple[approvals.Effect, ...]:
+    """As a status has them, the first of those that are usable; none in a termination message."""
+    listed: dict[str, approvals.Recorded] = {}
+    for one in found if isinstance(found, list) else ():
+        try:
+            effect = approvals.Recorded.model_validate(_texts(one))
+        except (ValueError, RecursionError):
+            continue
+        if 0 < len(effect.id) <= approvals.ID_CHARS and effect.tool:
+            listed.setdefault(effect.id, effect)
+    return approvals.request(tuple(listed.values()))
+
+
+def _texts(found: Any) -> Any:
+    """With texts that every store accepts."""
+    if isinstance(found, Mapping):
+        return {_text(name): _texts(value) for name, value in found.items()}
+    if isinstance(found, list):
+        return [_texts(value) for value in found]
+    return _text(found) if isinstance(found, str) else found
 
 
 def _questions(found: Any) -> tuple[Question, ...]:

@@ -203,7 +203,8 @@ class Workloads:
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """The Job of the current attempt and its stored result; pods are stored in `Workloads`."""
+    """The Job of the current attempt and its stored result, which alone has effects that wait; pods are stored in
+    `Workloads`."""
 
     job: JobView | None = None
     recorded: Outcome | None = None
@@ -238,7 +239,7 @@ class WorkloadReader:
         if not reported or live:
             await self._list_pods(task)
             reported = last_word(self._workloads.pods(meta.uid), status.attempt, job)
-        if reported or status.phase is not Phase.ORCHESTRATING:
+        if (reported and not reported.waiting) or status.phase is not Phase.ORCHESTRATING:
             return RunState(job)
         stored = await self._memory.result(meta.uid, status.attempt)
         return RunState(job, views.recorded(stored) if stored is not None else None)

@@ -25,8 +25,8 @@ PLACE = ("projectId", "groupId", "sourceUrn")
 changes would stay in the old one, where no search finds it. A task says nothing while it is read at first (its phase
 is New), so only one that waits for its time is sure not to be read."""
 STEERING = (
-    "mode", "queuePosition", "messages", "answers", "approval", "approvalPolicy", "suspend", "activeDeadlineSeconds",
-    "budget",
+    "mode", "queuePosition", "messages", "answers", "approval", "permits", "approvalPolicy", "suspend",
+    "activeDeadlineSeconds", "budget",
 )  # fmt: skip
 """A person steers with them while the task lives; they are not read once it is finished."""
 AFTER_THE_END = ("ttlSecondsAfterFinished",)

@@ -90,9 +90,10 @@ class Order:
         self.console.print("\n[bold]an agent works, and a person approves[/]")
         self._print(f"  {ORDER}")
         asked = self._until(phases.Phase.USER_TASK).status.user_task
-        if asked is None or asked.action is None:
-            raise errors.Failure(f"{self.name} waits for a person, and not with an action")
-        self._print(f"  {asked.action.agent} wants {asked.action.tool}; {asked.action.why}")
+        if asked is None or not asked.effects:
+            raise errors.Failure(f"{self.name} waits for a person, and not with an effect")
+        for effect in asked.effects:
+            self._print(f"  {effect.agent} wants {effect.tool}; {effect.why}")
         if self._filed(there):
             raise errors.Failure(f"{self.name} has filed its issue before it was approved")
         self._jervis("approve")

@@ -1,6 +1,6 @@
-"""The tools of listed servers of the Model Context Protocol: those alone whose entry says that they only read.
+"""The tools of listed servers of the Model Context Protocol: those alone that only read, as their entry says.
 
-No person approves what the agent does, so a server without `readOnly` is never called. A server says which arguments a
+No person approves what the agent does, so no other tool is called. A server says which arguments a
 tool takes; of its schema the part is kept that is checked in bounded time, and the server checks the rest. What it
 answers is data as a passage is. A server that does not answer ends the call, and none of its tools is offered again for
 the question. No question waits for a list of tools but the first one of a process.
@@ -25,6 +25,7 @@ from kb.agent import retrieving
 from kb.agent.environment import Error, Result
 from kb.agent.tree import Chosen, Given, TreeData
 from router.client import schema as schemas
+from text import hosts
 
 log = structlog.get_logger(__name__)
 KIND = "mcp"
@@ -86,6 +87,14 @@ class ServerTool(Chosen):
         if why is not None:
             yield Error(f"Nothing was sent to {server.name}: {why}.", suggestion="Other words, or another tool.")
             return
+        # An address can carry text to whom it names, and no person decides here.
+        away = next((host for host in hosts.named(f"{asked}\n{words}") if not server.lets(host)), None)
+        if away is not None:
+            yield Error(
+                f"Nothing was sent to {server.name}: the arguments name {away[:100]!r}, which is none of its `hosts`.",
+                suggestion="Other arguments, or another tool.",
+            )
+            return
         try:
             answer = await toolservers.call(self._offered, inputs)
         except toolservers.Away as error:
@@ -129,7 +138,7 @@ class Servers:
     def __init__(
         self, servers: Sequence[listed.Server], monotonic: Callable[[], float], patience: Patience = Patience()
     ) -> None:
-        self._servers = [one for one in servers if one.read_only]
+        self._servers = [one for one in servers if one.reads]
         if self._servers:
             toolservers.prepare()
         self._monotonic = monotonic
@@ -169,7 +178,8 @@ class Servers:
         seconds, tools, problems = self._patience.failed, list[ServerTool](), list[str]()
         try:
             catalogue = await toolservers.offered(server)
-            tools, seconds = [ServerTool(tool) for tool in catalogue.tools], self._patience.kept
+            tools = [ServerTool(tool) for tool in catalogue.tools if tool.mode is listed.Mode.READ]
+            seconds = self._patience.kept
             problems = [f"{name} is left out: {why}" for name, why in catalogue.left_out.items()]
             if len(problems) > _MOST_NAMED:
                 rest = f"{len(problems) - _MOST_NAMED} more tools of {server.name} are left out."

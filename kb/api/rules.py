@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AwareDatetime, StringConstraints, field_validator
+from pydantic import AwareDatetime, StringConstraints, ValidationInfo, field_validator
 
 from contracts.api import message
 from contracts.rules import enforce_lines
@@ -43,8 +43,11 @@ class RuleDraft(message.Request):
 
     @field_validator("rule_content")
     @classmethod
-    def _enforceable(cls, text: str) -> str:
-        enforce_lines.of(text)
+    def _enforceable(cls, text: str, given: ValidationInfo) -> str:
+        # The type stands before: it is not there where it is wrong itself.
+        permitting = bool(enforce_lines.permitted(text))
+        if permitting and given.data.get("rule_type", RuleType.SECURITY) is not RuleType.SECURITY:
+            raise ValueError("a line with permit stands in a rule of type SECURITY alone; give ruleType SECURITY")
         return text
 
 

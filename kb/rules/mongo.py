@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from contracts.rules import enforce_lines
 from crds import scope
 from kb import api, errors, identity, mongo
 
@@ -29,7 +30,7 @@ class Rules:
         self._indexed = False
 
     async def put(self, draft: api.RuleDraft) -> api.Rule:
-        """Make a new version, unless the one in force says the same."""
+        """Make a new version, unless the one in force says the same. Raises Invalid for a permit that has ended."""
         with mongo.translated():
             await self._index()
             for _ in range(_ATTEMPTS):
@@ -38,6 +39,7 @@ class Rules:
                     await self._check_room(draft.scope)
                 if latest is not None and latest["deletedAt"] is None and _same(latest, draft):
                     return _rule(latest)
+                _check_permits(draft, self._clock())
                 document = _document(draft, 1 + (latest["version"] if latest else 0), self._clock())
                 try:
                     await self._rules.insert_one(document)
@@ -104,6 +106,16 @@ class Rules:
             order = [(name, 1) for name in ("clientId", "projectId", "ruleKey", "version")]
             await self._rules.create_index(order)
             self._indexed = True
+
+
+def _check_permits(draft: api.RuleDraft, now: datetime) -> None:
+    for permit in enforce_lines.permitted(draft.rule_content):
+        if permit.not_after is not None and permit.not_after <= now:
+            raise errors.Invalid(
+                f"notAfter: the permit for {permit.tool} has ended at {permit.not_after.isoformat()}",
+                field="ruleContent",
+                remedy="Give a time that is to come, or leave the line out.",
+            )
 
 
 def _mine(owner: scope.Scope, rule_key: str) -> dict[str, Any]:

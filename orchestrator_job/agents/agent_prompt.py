@@ -27,6 +27,8 @@ LEAST_TOKENS = 1024
 _LEFT_OUT = "[This result was left out to make room. Call the tool again if you still need it.]"
 
 LAST = "This is your last turn: no tool can be called any more. Report now, and say what is missing."
+DECIDED = """What waited for a person is decided, and these calls were carried out as it was decided; their results
+follow. Go on with what depends on them. If nothing does, report."""
 GO_ON = "Your report was cut. Go on exactly where it ended, without repeating anything."
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import JsonValue
 
 import crds.errors
+from crds import access
 from orchestrator_job import errors
 from orchestrator_job.effects.tools import port
 from orchestrator_job.model import prompt_budget
@@ -103,7 +104,24 @@ def stored(result: port.Result) -> dict[str, Any]:
         "artifacts": list(result.artifacts),
         "changed_files": list(result.changed_files),
         "failed": result.failed,
+        "parts": [[one.source, one.start, one.end, one.readers.wire()] for one in result.parts],
     }
+
+
+WAITS = """Recorded: this waits for a person, who sees it once nothing else is left to do here. Go on with all that does
+not depend on it, and do not call it again. Then report; you are given the results before your work ends."""
+"""The answer to a call that a person decides about."""
+
+
+@dataclass(slots=True)
+class Recorded:
+    """A call that waits for a person: its place in the journal, the call, for a delegation its id, and the result once
+    there is one."""
+
+    ordinal: int
+    call: Mapping[str, Any]
+    sub_id: str = ""
+    result: port.Result | None = None
 
 
 def contents(kept: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -124,4 +142,8 @@ def restored(kept: Mapping[str, Any]) -> port.Result:
         artifacts=tuple(kept["artifacts"]),
         changed_files=tuple(kept["changed_files"]),
         failed=kept["failed"],
+        parts=tuple(
+            port.Part(source, start, end, access.Access.model_validate(readers))
+            for source, start, end, readers in kept.get("parts", ())
+        ),
     )

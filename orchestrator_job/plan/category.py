@@ -15,8 +15,8 @@ from enum import StrEnum
 
 from crds import pendingtask
 from kb import api
-from orchestrator_job.effects.permits import order_verbs
 from orchestrator_job.model import excerpt
+from orchestrator_job.plan import order_verbs
 from orchestrator_job.store import task_memory
 
 _SHORT = 300

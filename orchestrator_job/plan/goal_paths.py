@@ -5,7 +5,7 @@
     epic                     evidence -> goals -> select_goal -> plan_steps -> execute_step ... -> respond
     generative               evidence -> design -> goals -> as an epic
 
-`execute_step` is followed by `evaluate`, or by `consent` while its call waits for a person; `evaluate` by the next
+`execute_step` is followed by `evaluate`, or by `consent` while calls of it wait for a person; `evaluate` by the next
 step, the next goal, or the answer.
 """
 
@@ -110,7 +110,7 @@ def after_plan(state: State) -> str:
 
 def after_execute(state: State) -> str:
     """What was handed back is judged, or a person is asked."""
-    return CONSENT if delegation_progress.interrupted(state) is not None else EVALUATE
+    return CONSENT if delegation_progress.interrupted(state) else EVALUATE
 
 
 def follows(*, plans: bool) -> Mapping[str, tuple[tuple[str, ...], Callable[[State], str]]]:

@@ -85,8 +85,8 @@ class Account:
             "correlationId": self._task.correlation_id,
             "messagesRead": len(self._task.messages),
             "approval": state.get("approval") or None,
-            # A result is written over the one before, which may have asked for the approval of an effect.
-            "action": None,
+            # A result is written over the one before, which may have asked for the approval of effects.
+            "waiting": [],
             "about": "",
             **_handed_back(outputs, await self._changed(state)),
             **found,

@@ -21,7 +21,8 @@ from orchestrator_job.store import artifacts, fence, mongo, retry, task_memory
 
 @dataclass(kw_only=True)
 class RunContext:
-    """What the wiring of each graph takes. `ends` is the loop's time at which the run ends, `now` is in UTC."""
+    """What the wiring of each graph takes. `ends` is the loop's time at which the run ends, `now` is in UTC.
+    `absent_tools` are tools that the run's agents do not have, with the reasons, as far as that is known by now."""
 
     settings: Settings
     task: task_memory.TaskMemory
@@ -38,6 +39,7 @@ class RunContext:
     book: ledger.Ledger = field(init=False)
     loader: rules_loader.Loader = field(init=False)
     account_of: account.Account = field(init=False)
+    absent_tools: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         settings, task = self.settings, self.task

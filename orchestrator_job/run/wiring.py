@@ -254,9 +254,9 @@ class Wiring:
             if number > 1 and await self.run.book.started(number):
                 parts = self._parts()
                 known: State = {**state, **changed}
-                request = await parts.unsettled(self._opener()).settle(number, await self.run.loader.of(known))
-                if request is not None:
-                    raise await parts.consent().refusal(known, request)
+                requests = await parts.unsettled(self._opener()).settle(number, await self.run.loader.of(known))
+                if requests:
+                    raise await parts.consent().refusal(known, requests)
             return changed
 
         return intake

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from crds import pendingtask, scope, values
+from crds.permits import Permit
 
 
 class TaskMemory(BaseModel):
@@ -39,6 +40,8 @@ class TaskMemory(BaseModel):
     messages: tuple[pendingtask.Message, ...] = ()
     answers: tuple[pendingtask.Answer, ...] = ()
     approvals: tuple[pendingtask.Decided, ...] = ()
+    permits: tuple[Permit, ...] = ()
+    """Effects that the run may have without asking a person (spec.permits)."""
     context_summary: str | None = None
     graph_node_keys: tuple[str, ...] = ()
     rag_document_ids: tuple[str, ...] = ()

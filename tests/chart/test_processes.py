@@ -420,7 +420,7 @@ def test_the_reach_of_tools_gets_from_the_values_to_the_run(chart: Chart, monkey
     server = {"name": "weather", "url": "http://weather.tools:8080/mcp", "clients": ["acme"], "tools": ["forecast*"]}
     given = {
         "gitConnection": "code", "pushBranches": ["code/jervis/*"], "fetchHosts": ["docs.example.com"],
-        "changeBytes": 1 << 20, "vulnerabilities": "/osv/all.zip", "mcpServers": [{**server, "readOnly": True}],
+        "changeBytes": 1 << 20, "vulnerabilities": "/osv/all.zip", "mcpServers": [{**server, "modes": {"*": "read"}}],
     }  # fmt: skip
     rendered = chart.render("--set-json", f"job.tools={json.dumps(given)}")
     for name, value in rendering.operator_settings(rendered, monkeypatch).template().environment.items():

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli import edits, errors
+from cli import approving, edits, errors
 from controllers.pendingtask import decide, observed
 from crds import pendingtask
 from crds.pendingtask import Verdict
@@ -70,27 +70,27 @@ def test_a_decision(kind: str, verdict: Verdict, phase: Phase) -> None:
     old = {"verdict": "Approved", "requestId": "run-1", "comment": "fine", "author": "carol"}
     raw = objects.asking(kind, approval=old)
     assert decided(raw) is None
-    patch = edits.decide(raw, verdict, "", "")
+    patch = edits.decide(raw, approving.Choice(verdict), "")
     after = objects.merged(raw, patch)
     assert after["spec"]["approval"]["verdict"] == verdict.value
     assert after["spec"]["approval"].get("comment", "") == ""
     assert decided(after) is phase
-    assert edits.decide(after, verdict, "again", "bob") is None
+    assert edits.decide(after, approving.Choice(verdict, "again"), "bob") is None
 
 
 @pytest.mark.parametrize("phase", ["ReadyForGpu", "Orchestrating", "Completed"])
 def test_the_same_decision_is_harmless_once_the_task_has_gone_on(phase: str) -> None:
     accepted = {"requestId": "run-2", "attempt": 2, "verdict": "Approved"}
     raw = objects.task(status={"phase": phase, "attempt": 3, "approvals": [accepted]})
-    assert edits.decide(raw, Verdict.APPROVED, "", "bob") is None
+    assert edits.decide(raw, approving.Choice(Verdict.APPROVED), "bob") is None
     with pytest.raises(errors.Misplaced, match="waits for no decision"):
-        edits.decide(raw, Verdict.REJECTED, "", "bob")
+        edits.decide(raw, approving.Choice(Verdict.REJECTED), "bob")
 
 
 def test_a_decision_is_not_turned_round() -> None:
     raw = objects.asking("Approval", approval={"verdict": "Approved", "requestId": "run-2", "author": "carol"})
     with pytest.raises(errors.Misplaced, match="decided already: Approved by carol"):
-        edits.decide(raw, Verdict.REJECTED, "", "")
+        edits.decide(raw, approving.Choice(Verdict.REJECTED), "")
 
 
 def test_retry_of_a_failure() -> None:
@@ -172,7 +172,7 @@ def test_positions() -> None:
     [
         ("Approval", lambda raw: edits.answer(raw, "q", "a", ""), "approve|reject"),
         ("Failure", lambda raw: edits.answer(raw, "q", "a", ""), "retry|reject"),
-        ("Question", lambda raw: edits.decide(raw, Verdict.APPROVED, "", ""), "answer"),
+        ("Question", lambda raw: edits.decide(raw, approving.Choice(Verdict.APPROVED), ""), "answer"),
         ("Question", lambda raw: edits.retry(raw, ""), "answer"),
         ("Approval", lambda raw: edits.retry(raw, ""), "approve|reject"),
     ],
@@ -189,60 +189,10 @@ def test_who_asks_nothing_is_not_answered(phase: Phase) -> None:
     with pytest.raises(errors.Misplaced, match=f"its phase is {phase.value}"):
         edits.answer(raw, "q", "a", "")
     with pytest.raises(errors.Misplaced, match=f"its phase is {phase.value}"):
-        edits.decide(raw, Verdict.APPROVED, "", "")
+        edits.decide(raw, approving.Choice(Verdict.APPROVED), "")
 
 
 def test_an_object_of_a_later_version_is_said_so() -> None:
     with pytest.raises(errors.Unusable) as refused:
         edits.position(objects.task(status={"phase": "Dreaming"}), 1)
     assert refused.value.field == "status.phase"
-
-
-def acting(**spec: Any) -> Any:
-    """A task that asks whether it may send a mail."""
-    raw = objects.asking("Approval", **spec)
-    raw["status"]["userTask"]["action"] = {"tool": "send_mail", "arguments": '{"to":"ada"}'}
-    return raw
-
-
-def test_an_approval_with_edited_arguments() -> None:
-    raw = acting()
-    after = objects.merged(raw, edits.decide(raw, Verdict.APPROVED, "", "", '{"to":"bob"}'))
-    assert after["spec"]["approval"]["arguments"] == '{"to":"bob"}'
-    assert decided(after) is Phase.READY_FOR_GPU
-    assert edits.decide(after, Verdict.APPROVED, "", "", '{"to":"bob"}') is None
-    assert edits.decide(after, Verdict.APPROVED, "", "") is None
-    with pytest.raises(errors.Misplaced, match="decided already"):
-        edits.decide(after, Verdict.APPROVED, "", "", '{"to":"eve"}')
-
-
-def test_an_edit_of_what_is_cut_is_refused_with_the_way_to_edit_it() -> None:
-    raw = acting()
-    raw["status"]["userTask"]["action"] |= {"arguments": '{"text":"Dear… [cut]"}', "shortened": True}
-    with pytest.raises(errors.Unusable, match="argument text ends in") as refused:
-        edits.decide(raw, Verdict.APPROVED, "", "", '{"text":"Dear… [cut]","to":"bob"}')
-    assert "kubectl jervis result" in str(refused.value.remedy)
-    after = objects.merged(raw, edits.decide(raw, Verdict.APPROVED, "", "", '{"text":"Dear Ann, ..."}'))
-    assert decided(after) is Phase.READY_FOR_GPU
-
-
-def test_arguments_that_the_operator_cannot_use_are_replaced() -> None:
-    raw = acting(approval={"verdict": "Approved", "requestId": "run-2", "arguments": "[]"})
-    assert decided(raw) is None
-    assert decided(objects.merged(raw, edits.decide(raw, Verdict.APPROVED, "", ""))) is Phase.READY_FOR_GPU
-    assert decided(objects.merged(raw, edits.decide(raw, Verdict.REJECTED, "", ""))) is Phase.READY_FOR_GPU
-
-
-def test_there_are_no_arguments_where_no_action_is_asked_for() -> None:
-    for kind in ("Approval", "Failure"):
-        with pytest.raises(errors.Misplaced, match="no action") as refused:
-            edits.decide(objects.asking(kind), Verdict.APPROVED, "", "", "{}")
-        assert refused.value.field == "--arguments"
-
-
-def test_other_arguments_come_too_late_once_the_task_has_gone_on() -> None:
-    accepted = {"requestId": "run-2", "attempt": 2, "verdict": "Approved", "arguments": '{"to":"bob"}'}
-    raw = objects.task(status={"phase": "Orchestrating", "attempt": 3, "approvals": [accepted]})
-    assert edits.decide(raw, Verdict.APPROVED, "", "", '{"to":"bob"}') is None
-    with pytest.raises(errors.Misplaced, match="waits for no decision"):
-        edits.decide(raw, Verdict.APPROVED, "", "", '{"to":"eve"}')

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from contracts.rules import enforce_lines, routing
 from contracts.rules.enforce_lines import Provision, Provisions, of
 from contracts.rules.notices import Event, Notice
 from contracts.rules.routing import Clause, Subject
+from crds import patterns
 from crds.pendingtask import Decision
 from tests import effort
 
@@ -64,6 +67,32 @@ def test_answers_that_are_not_given() -> None:
 def test_answers_that_a_person_approves_first() -> None:
     assert Provisions.together([TEXT, "enforce: needs-approval"]).needs_approval
     assert not Provisions.together([TEXT]).needs_approval
+
+
+STANDING = "enforce: permit tool=sendMail connection=team targets=*@example.com most=3 notAfter=2027-03-31"
+
+
+def test_lines_that_permit_effects() -> None:
+    text = f"Mails to the team need no one.\n{STANDING}\n  Enforce:\tPermit tool=mcp:crm.add notAfter=2027-01-01\n"
+    first, second = enforce_lines.permitted(text)
+    assert (first.tool, first.connection, first.targets, first.most) == ("sendMail", "team", ("*@example.com",), 3)
+    assert (second.tool, second.targets, second.not_after) == ("mcp:crm.add", (), datetime(2027, 1, 1, tzinfo=UTC))
+    assert enforce_lines.permitted(TEXT) == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("enforce: permit", "tool: "),
+        ("enforce: permit tool=sendMail", "notAfter: a standing permit ends"),
+        ("enforce: permit tool=proposeRule notAfter=2027-01-01", "tool: 'proposeRule' must be one of"),
+        ("enforce: permit tool=sendMail targets=a notAfter=soon", "notAfter: 'soon' is no time"),
+    ],
+)
+def test_a_permit_without_end_or_with_a_wrong_field_is_refused(line: str, says: str) -> None:
+    with pytest.raises(ValueError, match="cannot be enforced") as refused:
+        of(line)
+    assert says in str(refused.value)
 
 
 URL = "https://hooks.example.com/services/T1?key=a,b"
@@ -183,7 +212,7 @@ def test_a_star_stands_for_anything(pattern: str, value: str) -> None:
             return any(oracle(left[1:], right[cut:]) for cut in range(len(right) + 1))
         return bool(right) and left[0] == right[0] and oracle(left[1:], right[1:])
 
-    assert routing.matches(pattern, value) is oracle(pattern, value)
+    assert patterns.matches(pattern, value) is oracle(pattern, value)
 
 
 @given(st.sampled_from(["enforce: route ", "enforce: ask-before-execute ", "enforce:"]), st.text(max_size=200))
@@ -197,7 +226,7 @@ def test_any_line_is_read_or_refused(beginning: str, words: str) -> None:
 def test_no_rule_and_no_text_takes_long() -> None:
     with effort.counted() as spent:
         enforce_lines.of("enforce: never-say a" + " " * 19_000 + "b")
-        assert not routing.matches("*a" * 8, "a" * 7 + "b" * 200_000)
+        assert not patterns.matches("*a" * 8, "a" * 7 + "b" * 200_000)
         assert not meets('contains "' + "a " * 200 + 'b"', text="a " * 200_000)
         # Measured: 0.1 s. With backtracking it would be minutes.
     assert spent.loops < 800

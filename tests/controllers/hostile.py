@@ -28,17 +28,24 @@ anything: st.SearchStrategy[Any] = st.recursive(
 questions = st.lists(
     anything | texts | st.fixed_dictionaries({"id": anything | texts, "text": anything | texts}), max_size=20
 )
+effects = anything | st.fixed_dictionaries(
+    {"id": texts | anything, "tool": texts | anything},
+    optional={
+        "arguments": st.dictionaries(texts, anything, max_size=4) | anything,
+        "targets": st.lists(texts, max_size=4) | anything,
+        "copies": st.lists(st.fixed_dictionaries({"text": texts | anything}), max_size=3) | anything,
+        "shown": texts | anything,
+        "why": texts,
+        "detailsRef": texts | anything,
+    },
+)
 objects = st.fixed_dictionaries(
     {"exitReason": st.sampled_from([*ExitReason]).map(str) | anything},
     optional={
         "summary": texts | anything,
         "ref": anything | st.fixed_dictionaries({}, optional={"collection": texts | anything, "key": texts | anything}),
         "questions": questions | anything,
-        "action": anything
-        | st.fixed_dictionaries(
-            {"tool": texts | anything, "arguments": texts | anything},
-            optional={"shown": texts | anything, "why": texts, "detailsRef": texts | anything},
-        ),
+        "waiting": anything | st.integers() | st.lists(effects, max_size=5),
         "unavailable": texts | anything,
         "retryAfterSeconds": numbers | anything,
         "field": texts | anything,

@@ -25,12 +25,18 @@ from tests.controllers import build
 from tests.controllers.build import GPU, NOW, apply, decided, job, pod, present, routed, task
 
 MARKED = {"jervis.dev/clients": "acme, beta", "jervis.dev/modes": "Background"}
+MAIL = [{"tool": "sendMail", "targets": ["ann@example.com"]}]
 CHART = """
-limits: {types: [], clients: [shared], modes: [], queuePosition: true}
+limits:
+  types: []
+  clients: [shared]
+  modes: []
+  queuePosition: true
+  permits: [{tools: ["*"], targets: ["*@example.com", acme/*]}]
 namespaces:
   listed: {clients: [acme], modes: [Background], queuePosition: 1000, types: [EmailProcessing, UserInputProcessing]}
-  open: {clients: [], modes: []}
-  never-first: {clients: [acme], queuePosition: false}
+  open: {clients: [], modes: [], permits: [{tools: ["*"], targets: ["*"], mayShare: true}]}
+  never-first: {clients: [acme], queuePosition: false, permits: []}
 """
 
 
@@ -65,6 +71,18 @@ def reason(known: admission.Admission, namespace: str, **spec: Any) -> NotAllowe
         ("other", {"jervis.dev/clients": ""}, {"clientId": "shared"}, NotAllowed.CLIENT),
         ("other", None, {"clientId": "shared"}, NotAllowed.UNKNOWN),
         ("listed", None, {"clientId": "acme"}, None),
+        ("other", {}, {"clientId": "shared", "permits": MAIL}, None),
+        ("other", {}, {"clientId": "shared", "permits": [{**MAIL[0], "mayShare": True}]}, NotAllowed.PERMIT),
+        (
+            "other",
+            {},
+            {"clientId": "shared", "permits": [*MAIL, {"tool": "editPage", "targets": ["7"]}]},
+            NotAllowed.PERMIT,
+        ),
+        ("other", {}, {"clientId": "shared", "permits": [{**MAIL[0], "targets": ["*"]}]}, NotAllowed.PERMIT),
+        ("other", {}, {"clientId": "shared", "permits": [{**MAIL[0], "targets": ["*@example.com", "acme/*"]}]}, None),
+        ("open", {}, {"clientId": "acme", "permits": [{**MAIL[0], "targets": ["*"], "mayShare": True}]}, None),
+        ("never-first", {}, {"clientId": "acme", "permits": MAIL}, NotAllowed.PERMIT),
     ],
     ids=lambda value: str(value)[:50],
 )
@@ -73,6 +91,15 @@ def test_the_order_of_the_limits_is_that_of_the_policies(
 ) -> None:
     """admission.namespaces, then the annotation, then admission.limits. An unread namespace allows nothing."""
     assert reason(judge({namespace: annotations}), namespace, **spec) is refused
+
+
+def test_a_permit_that_is_refused_is_named() -> None:
+    spec = {"clientId": "acme", "permits": [{"tool": "sendMail", "targets": ["*"], "most": 3}]}
+    refusal = present(judge({"never-first": {}}).refuses(build.task(spec=spec, namespace="never-first")))
+    assert refusal.message == (
+        "spec.permits[0]: tool=sendMail targets='*' most=3 is more than namespace never-first may permit; leave it out"
+        " and approve what waits, or ask for it in the chart value admission.namespaces."
+    )
 
 
 def test_a_refusal_names_field_and_remedy() -> None:

@@ -289,22 +289,22 @@ def test_a_token_says_what_persons_said_in_its_task(
 @pytest.mark.parametrize(
     ("tool", "arguments", "edited", "key"),
     [
-        ("propose_rule", '{"key": "mail", "content": "x"}', None, "mail"),
-        ("propose_rule", '{"key": "mail", "content": "x"}', '{"key": "post", "content": "y"}', "post"),
-        ("propose_rule", '{"key": "' + "m" * 90 + '… [cut]"}', None, ""),
-        ("propose_rule", "", None, ""),
-        ("propose_rule", "[1]", None, ""),
-        ("propose_rule", '{"key": "mail", "content": ' + "[" * 4000, None, ""),
-        ("send_mail", '{"key": "mail"}', None, ""),
+        ("proposeRule", '{"key": "mail", "content": "x"}', None, "mail"),
+        ("proposeRule", '{"key": "mail", "content": "x"}', '{"key": "post", "content": "y"}', "post"),
+        ("proposeRule", '{"key": "' + "m" * 90 + '… [cut]"}', None, ""),
+        ("proposeRule", "", None, ""),
+        ("proposeRule", "[1]", None, ""),
+        ("proposeRule", '{"key": "mail", "content": ' + "[" * 4000, None, ""),
+        ("sendMail", '{"key": "mail"}', None, ""),
     ],
 )
 def test_a_decision_says_which_rule_it_was_about(tool: str, arguments: str, edited: str | None, key: str) -> None:
-    action = {"tool": tool, "arguments": arguments}
-    more = {} if edited is None else {"arguments": edited}
+    effect = {"id": "r1/0", "tool": tool, "arguments": arguments}
+    more = {} if edited is None else {"effects": [{"id": "r1/0", "verdict": "Approved", "arguments": edited}]}
     task = build.asked(
         "Approval",
         spec={"approval": {"verdict": "Approved", "author": "ada", **more}},
-        userTask={"kind": "Approval", "action": action, "requestId": "r"},
+        userTask={"kind": "Approval", "effects": [effect], "requestId": "r"},
     )
     made = build.decided(task, ObservedState())
     [decided] = made.status.approvals

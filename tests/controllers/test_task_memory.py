@@ -19,6 +19,7 @@ from controllers.pendingtask.effects import executor, ingest
 from controllers.pendingtask.observed import Ingested
 from crds.pendingtask import Decision, Hints
 from crds.phases import Phase
+from orchestrator_job.store import task_memory
 from tests import httpserver
 from tests.controllers import build
 from tests.controllers.test_fence import Leader, written
@@ -52,12 +53,21 @@ def test_a_run_reads_the_decisions_that_were_accepted_and_not_what_stands_in_the
         "comment": "no",
         "author": "ada",
         "arguments": "",
+        "forTask": False,
     }
     spec = {"approval": {"verdict": "Approved"}}
     told = document.of_task(build.routed(Phase.DISPATCHED_GPU, spec=spec, approvals=[decided]), 2, build.NOW)
     assert told["approvals"] == [decided]
     assert "approval" not in told
     assert document.of_task(build.routed(Phase.DISPATCHED_GPU, spec=spec), 1, build.NOW)["approvals"] == []
+
+
+def test_a_run_reads_the_permits_of_its_task() -> None:
+    permit = {"tool": "sendMail", "targets": ["ann@example.com"], "notAfter": "2026-12-31T00:00:00Z"}
+    task = build.routed(Phase.DISPATCHED_GPU, spec={"permits": [permit]})
+    stored = document.of_task(task, 1, build.NOW)
+    assert stored["permits"] == [{**permit, "most": 1, "mayShare": False}]
+    assert task_memory.TaskMemory.model_validate(stored).permits == task.spec.permits
 
 
 def test_the_claim_of_another_run_counts_all_of_it() -> None:

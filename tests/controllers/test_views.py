@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from controllers.pendingtask import views
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.observed import JobState, ObservedState
-from crds import approvals, pendingtask
+from crds import pendingtask
 from crds.exit_reasons import ExitReason
 from crds.phases import Phase
 from tests import thorough
@@ -114,7 +114,10 @@ def test_the_termination_message_is_read() -> None:
     assert [(q.id, q.text) for q in found.outcome.questions] == [("r1-q1", "Which?"), ("2", "And when?")]
 
 
-NO_ACTIONS: list[object] = [None, [], "x", {}, {"tool": ""}, {"tool": "t", "arguments": ["x"]}, {"tool": 7}]
+NO_EFFECTS: list[object] = [
+    *(None, "x", {}, {"id": "r/0"}, {"id": "", "tool": "t"}, {"id": "r/0", "tool": "t", "arguments": ["x"]}),
+    *({"id": "r/0", "tool": ""}, {"id": "r/0", "tool": 7}, {"id": "r" * 254, "tool": "t"}),
+]
 PLAN = {"version": 2, "amendments": [{"version": 2, "reason": "r"}]}
 
 
@@ -132,24 +135,43 @@ PLAN = {"version": 2, "amendments": [{"version": 2, "reason": "r"}]}
         *(({"messagesRead": count}, {"messages_read": count}) for count in (0, 7)),
         *(({"messagesRead": read}, {"messages_read": None}) for read in (-1, True, "2", 1.5)),
         ({}, {"messages_read": None}),
-        *(({"action": action}, {"action": None}) for action in NO_ACTIONS),
+        *(({"waiting": [effect]}, {"effects": (), "waiting": 1}) for effect in NO_EFFECTS),
+        *(({"waiting": count}, {"effects": (), "waiting": 0}) for count in (0, -1, True, "3", None, 1.5)),
+        ({"waiting": 10**30}, {"waiting": 1_000_000}),
     ],
     ids=lambda value: str(value)[:60],
 )
 def test_what_a_run_has_said_is_read_or_left_out(said: dict[str, Any], seen: dict[str, object]) -> None:
-    reason = "NeedsApproval" if said.keys() & {"about", "action"} else "Answered"
+    reason = "NeedsApproval" if said.keys() & {"about", "waiting"} else "Answered"
     read = present(views.recorded({"exitReason": reason, **said}))
     assert {name: getattr(read, name) for name in seen} == seen
 
 
-def test_the_action_that_approval_is_asked_for_is_read_from_message_and_result() -> None:
-    said = {"tool": "send_mail", "arguments": '{"to":"ada"}', "shortened": True, "why": "\ud800", "later": 1}
-    read = present(views.recorded({"exitReason": "NeedsApproval", "action": said}))
-    assert read.action == approvals.Action(tool="send_mail", arguments='{"to":"ada"}', shortened=True, why="?")
-    whole = {"tool": "send_mail", "arguments": {"to": "ada", "body": "x" * 9000}, "shown": "y" * 9000}
-    read = present(views.recorded({"exitReason": "NeedsApproval", "action": whole}))
-    assert (present(read.action).shortened, json.loads(present(read.action).arguments)["to"]) == (True, "ada")
-    assert present(read.action).shown.endswith("y…")
+def test_the_effects_that_wait_are_counted_in_the_message_and_read_from_the_result() -> None:
+    read = present(views.recorded({"exitReason": "NeedsApproval", "waiting": 2}))
+    assert (read.waiting, read.effects) == (2, ())
+    mail = {"tool": "sendMail", "targets": ["ada@example.com"], "arguments": {"body": "x" * 9000}, "later": 1}
+    whole = [
+        {"id": "r1/0", **mail, "shown": "y" * 9000, "why": "\ud800"},
+        {"id": "r1/1", **mail, "copies": [{"text": "w" * 900, "source": "mail::1"}]},
+        {"id": "r1/1", **mail},
+        {"id": "r1/2", "tool": ""},
+    ]
+    read = present(views.recorded({"exitReason": "NeedsApproval", "waiting": whole}))
+    first, second = read.effects
+    assert (read.waiting, first.id, first.shortened, first.targets) == (4, "r1/0", True, ("ada@example.com",))
+    assert (first.shown[-2:], first.why) == ("y…", "?")
+    assert [(copy.text[-2:], copy.source) for copy in second.copies] == [("w…", "mail::1")]
+
+
+def test_a_request_has_a_bounded_size_however_many_effects_it_has() -> None:
+    copies = [{"text": "ř" * 900, "source": "s" * 900, "why": "w"}] * 20
+    mail = {"tool": "sendMail", "targets": [f"{n}@example.com" for n in range(50)], "copies": copies}
+    whole = [{"id": f"r1/{n}", **mail, "shown": "y" * 9000, "arguments": {"t": "ř" * 9000}} for n in range(200)]
+    read = present(views.recorded({"exitReason": "NeedsApproval", "waiting": whole}))
+    assert (read.waiting, len(read.effects)) == (200, 64)
+    assert len(orjson.dumps([effect.wire() for effect in read.effects])) < 300_000
+    assert all(effect.shortened for effect in read.effects)
 
 
 @pytest.mark.parametrize("text", ["", "Killed", "{", "[]", '{"exitReason": "Sleepy"}', '{"summary": "x"}', "null"])

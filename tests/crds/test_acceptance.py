@@ -15,7 +15,8 @@ import pytest
 import yaml
 from kubernetes import client
 
-from crds import GROUP, VERSION
+from crds import GROUP, VERSION, pendingtask
+from crds import permits as permits_of
 from tests.crds.tables import expand, merge
 
 pytestmark = pytest.mark.apiserver
@@ -78,6 +79,33 @@ def test_addresses_of_servers(url: str, custom_objects: client.CustomObjectsApi)
 def test_an_openai_server_may_be_called_v1(url: str, custom_objects: client.CustomObjectsApi) -> None:
     stored = create(custom_objects, manifest("GpuBackend", url=url, engine="OpenAI"), "gpubackends")
     assert stored["spec"]["url"] == url
+
+
+def test_permits(custom_objects: client.CustomObjectsApi) -> None:
+    permits = [
+        {
+            "tool": "sendMail",
+            "connection": "team-mailbox",
+            "targets": ["ann@example.com", "*@example.com"],
+            "most": 1000,
+        },
+        {"tool": "mcp:crm.add_note", "notBefore": "2026-12-04T09:00:00+01:00", "notAfter": "2026-12-04T08:00:01Z"},
+        {"tool": "pushBranch", "targets": ["*a" * 8], "mayShare": True},
+        *({"tool": "editPage", "targets": ["p" * 320] * 32} for _ in range(29)),
+    ]
+    stored = create(custom_objects, task(permits=permits))["spec"]["permits"]
+    assert len(stored) == 32
+    assert (stored[1]["most"], stored[1]["mayShare"], stored[0]["most"]) == (1, False, 1000)
+    # An operator reads what the apiserver took.
+    read = pendingtask.Spec.model_validate(task(permits=permits)["spec"]).permits
+    assert [permits_of.parse(permits_of.text(permit)) for permit in read[:3]] == list(read[:3])
+
+
+def test_an_approval_of_as_many_effects_as_a_request_may_have(custom_objects: client.CustomObjectsApi) -> None:
+    effects = [{"id": f"r1.d{n}/0", "verdict": "Approved", "arguments": "{}" + "x" * 500} for n in range(63)]
+    effects.append({"id": "i" * 253, "verdict": "Rejected", "comment": "c" * 2048})
+    approval = {"verdict": "Approved", "forTask": True, "effects": effects}
+    assert len(create(custom_objects, task(approval=approval))["spec"]["approval"]["effects"]) == 64
 
 
 def test_messages_may_be_added(custom_objects: client.CustomObjectsApi) -> None:

@@ -69,7 +69,9 @@ async def test_the_script_of_the_models_files_the_issue_after_an_approval(
     store.remember(task.memory(content=spec["content"], type=spec["type"], mode=spec["mode"]))
     held = await task.run()
     assert held.message["exitReason"] == "NeedsApproval", held
-    assert (held.message["action"]["tool"], held.message["action"]["agent"]) == ("create_issue", "IssueTracker")
+    assert held.message["waiting"] == 1
+    [wanted] = store.all("task_results", _id=task.uid)[0]["waiting"]
+    assert (wanted["tool"], wanted["agent"]) == ("createIssue", "IssueTracker")
     assert outside.effects == {}
     store.remember(
         task.memory(content=spec["content"], type=spec["type"], mode=spec["mode"], approvals=[decided(1, "Approved")])

@@ -230,9 +230,9 @@ def _corrects_a_failing_test(office: Office) -> None:
     office.ask(name, f"Fix the failing test in the repository {_REPOSITORY} and push it as the branch {_BRANCH}.")
     asked = office.held(name).status.user_task
     assert asked is not None
-    assert asked.action is not None
-    assert asked.action.tool == "push_branch"
-    assert "+    return w * h" in str(asked.action), "the person sees the diff"
+    [effect] = asked.effects
+    assert effect.tool == "pushBranch"
+    assert "+    return w * h" in effect.shown, "the person sees the diff"
     branches = f"repos/{_REPOSITORY}/branches"
     assert [one["name"] for one in office.there.ask("GET", branches)] == ["main"]
     office.approve(name)
@@ -269,8 +269,7 @@ def _answers_a_mail(office: Office) -> None:
     office.ask(name, f"Answer the mail {_ASKED.urn} from what we know.")
     asked = office.held(name).status.user_task
     assert asked is not None
-    assert asked.action is not None
-    assert asked.action.tool == "send_mail", "its recipient stands in a mail alone"
+    assert [effect.tool for effect in asked.effects] == ["sendMail"]
     with office.there.inbox("eve@example.com") as client:
         assert client.search(None, "ALL")[1] == [b""]
     office.approve(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from tests.cli import site
 from tests.fakes.ollama import process as ollama
-from tests.operator import kubelet, process, runs
+from tests.operator import kubelet, process, runs, test_history
 from tests.operator.conftest import Space
 from tests.operator.process import Start
 from tests.orchestrator_job import job as scripts
@@ -116,56 +117,110 @@ async def test_an_approval_that_is_older_than_the_request_needs_its_name(
 
 
 MAIL = {"type": "UserInputProcessing", "mode": "Foreground", "content": "Tell Ada that the disk is replaced."}
-ARGUMENTS = {"to": ["ada@example.com"], "body": "The disk is replaced."}
+LONG = f"{'ě' * 40} " * 150
+"""More bytes than a status has of an effect, and not more characters than an approval may have."""
+WAITING = [
+    {
+        "id": f"r1.d{number}.approval/0",
+        "tool": "sendMail",
+        "connection": "office",
+        "targets": [f"{name}@example.com"],
+        "agent": "Email",
+        "arguments": {"to": [f"{name}@example.com"], "body": LONG},
+        "shown": f"To: {name}@example.com",
+        "why": "No permit names it.",
+        "copies": [{"text": "slot C4", "source": "wiki::7", "why": "Its readers are not known."}],
+    }
+    for number, name in enumerate(("ada", "bob", "eve"), start=1)
+]
 
 
-def asks(_: str, attempt: int) -> dict[str, Any]:
-    """The first run wants to send a mail; the next one ends."""
-    if attempt > 1:
-        return {"exitReason": "Answered", "summary": "It is done.", "ref": {"key": "k"}}
-    wanted = {"tool": "send_mail", "connection": "office", "agent": "Email", "why": "It leaves the house."}
-    action = {**wanted, "arguments": json.dumps(ARGUMENTS), "shown": "To: ada@example.com"}
-    return {"exitReason": "NeedsApproval", "summary": "It wants to send a mail.", "action": action}
+@pytest.fixture
+def asks(space: Space, database: Any) -> Callable[[str, int], dict[str, Any]]:
+    """Each first run wants to send three mails, and stores them as a run does; the next one ends."""
+
+    def said(name: str, attempt: int) -> dict[str, Any]:
+        if attempt > 1:
+            return {"exitReason": "Answered", "summary": "It is done.", "ref": {"key": "k"}}
+        uid = space.get(name)["metadata"]["uid"]
+        result = {"attempt": attempt, "exitReason": "NeedsApproval", "waiting": WAITING}
+        database["task_results"].replace_one({"_id": uid}, result, upsert=True)
+        return {"exitReason": "NeedsApproval", "summary": "It wants to send mails.", "waiting": 3, "ref": {"key": uid}}
+
+    return said
 
 
-def test_the_action_is_shown_and_its_edited_arguments_reach_the_next_run(
-    space: Space, start: Start, kubeconfig: Path, database: Any, tmp_path: Path
+def test_the_effects_are_shown_and_what_is_decided_about_each_reaches_the_next_run(
+    space: Space,
+    start: Start,
+    kubeconfig: Path,
+    database: Any,
+    asks: Callable[[str, int], dict[str, Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = site.Site(kubeconfig, None, None, space.name).run
-    with kubelet.Kubelet(space.api, space.name, asks), start():
+    with kubelet.Kubelet(space.api, space.name, asks), start(HISTORY_HOST="0.0.0.0") as operator:
+        test_history.expose(space, operator.history_port)
         space.bring("UserTask", "mail", **MAIL)
         request = space.status("mail")["userTask"]
-        assert (request["kind"], request["action"]["tool"], request["action"]["connection"]) == (
-            "Approval",
-            "send_mail",
-            "office",
-        )
-        assert json.loads(request["action"]["arguments"]) == ARGUMENTS
+        assert (request["kind"], request["effectsWaiting"]) == ("Approval", 3)
+        assert [(one["id"], one["targets"]) for one in request["effects"]] == [
+            (one["id"], one["targets"]) for one in WAITING
+        ]
         assert "expiresAt" not in request
-        shown = run("get", "mail")
-        assert '"body": "The disk is replaced."' in shown.out
-        assert "approve mail (with --arguments FILE to edit them)" in shown.out
+        assert (
+            "3 effects wait for approval: 1 sendMail ada@example.com;"
+            in space.condition("mail", "WaitingForUser")["message"]
+        )
+        shown = run("get", "mail").out
+        assert "2. sendMail bob@example.com" in shown
+        assert 'Copied from wiki::7: "slot C4"' in shown
+        assert "approve mail --all, or --only 1,3, or --edit" in shown
+        assert "a person: Approval of 3 effects" in run("queue", "--phase", "UserTask").out
+        assert "Effects that wait for approval: 3" in run("result", "mail").out
 
-        refused = run("approve", "mail", "--arguments", "[]")
-        assert (refused.code, "--arguments" in refused.err) != (0, False), refused.err
-        # Past the run line, which checks it: the operator names what is wrong and goes on waiting.
-        space.edit("mail", {"approval": {"verdict": "Approved", "requestId": request["requestId"], "arguments": "{]"}})
-        until(lambda: space.conditions("mail")["WaitingForUser"] == "ArgumentsUnusable", "the operator says so")
+        refused = run("approve", "mail")
+        assert (refused.code, "Say which: kubectl jervis approve mail --all" in refused.err) != (0, False), refused.err
+        # Past the command line, which checks it: the operator names what is wrong and goes on waiting.
+        answer = {"id": WAITING[0]["id"], "verdict": "Approved", "arguments": "{]"}
+        approval = {"verdict": "Approved", "requestId": request["requestId"], "effects": [answer]}
+        space.edit("mail", {"approval": approval})
+        until(lambda: space.conditions("mail")["WaitingForUser"] == "ApprovalUnusable", "the operator says so")
+        space.edit("mail", {"approval": {**approval, "requestId": "run-7", "effects": None}})
+        until(lambda: space.conditions("mail")["WaitingForUser"] == "OtherRequest", "the operator says so")
         assert space.phase("mail") == "UserTask"
 
-        edited = tmp_path / "arguments.json"
-        edited.write_text(json.dumps({**ARGUMENTS, "to": ["bob@example.com"]}, indent=1))
-        done = run("approve", "mail", "--arguments", str(edited))
+        # The editor shows each effect whole, of which the status has the beginning.
+        editor = tmp_path / "editor.py"
+        editor.write_text(
+            "import pathlib, sys\n"
+            "path = pathlib.Path(sys.argv[1])\n"
+            "text = path.read_text()\n"
+            "assert '[cut]' not in text\n"
+            "text = text.replace('- ada@example.com', '- zoe@example.com')\n"
+            "head, tail = text.rsplit('verdict: Approved', 1)\n"
+            "path.write_text(head + 'verdict: Rejected' + tail.replace(\"reason: ''\", 'reason: not she', 1))\n"
+        )
+        monkeypatch.setenv("EDITOR", f"{sys.executable} {editor}")
+        done = run("approve", "mail", "--edit", "--for-task")
         assert done.code == 0, done.err
         until(lambda: space.phase("mail") == "Completed", "the next run ends")
-        (decided,) = space.status("mail")["approvals"]
-        assert json.loads(decided["arguments"])["to"] == ["bob@example.com"]
+        decided = space.status("mail")["approvals"]
+        assert [(one["about"], one["verdict"], one["comment"], one["forTask"]) for one in decided] == [
+            ("r1.d1.approval/0", "Approved", "", True),
+            ("r1.d2.approval/0", "Approved", "", True),
+            ("r1.d3.approval/0", "Rejected", "not she", False),
+        ]
+        assert json.loads(decided[0]["arguments"]) == {"to": ["zoe@example.com"], "body": LONG}
+        assert decided[1]["arguments"] == ""
         (memory,) = database["task_memory"].find()
-        assert memory["approvals"] == [decided]
+        assert memory["approvals"] == decided
+        assert "PartlyApproved" in space.events("mail")
 
 
 def test_a_request_that_expires_while_the_operator_is_away_is_rejected_when_it_is_back(
-    space: Space, start: Start, database: Any
+    space: Space, start: Start, asks: Callable[[str, int], dict[str, Any]]
 ) -> None:
     with kubelet.Kubelet(space.api, space.name, asks):
         with start():
@@ -180,8 +235,8 @@ def test_a_request_that_expires_while_the_operator_is_away_is_rejected_when_it_i
         with start():
             until(lambda: space.phase("mail") == "Completed", "the run went on")
             until(lambda: space.phase("given-up") == "Error", "it is given up")
-    (decided,) = space.status("mail")["approvals"]
-    assert (decided["verdict"], decided["author"], decided["attempt"]) == ("Rejected", "jervis", 1)
+    for decided in space.status("mail")["approvals"]:
+        assert (decided["verdict"], decided["author"], decided["attempt"]) == ("Rejected", "jervis", 1)
     assert space.conditions("mail")["WaitingForUser"] == "ApprovalExpired"
     assert space.conditions("given-up")["Finished"] == "ApprovalExpired"
     assert "ApprovalExpired" in space.events("mail")

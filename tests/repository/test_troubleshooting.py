@@ -32,13 +32,13 @@ KINDS = {
 # Which argument of the call is the reason.
 CALLS = {
     "condition": 3, "make": 2, "_condition": 2, "to": 2, "to_user": 2, "_back": 1, "_interrupted": 1, "over": 1,
-    "Failure": 0, "Finding": 1, "Refusal": 0, "_decided": 2,
+    "Failure": 0, "Finding": 1, "Refusal": 0, "_still_open": 1,
 }  # fmt: skip
 MAKERS = ("crds.conditions", "controllers.pendingtask.policy.user_task", "controllers.pendingtask.policy.interruption")
 COMPUTED: dict[str, Iterable[str]] = {
     "asked.kind.value": pendingtask.UserTaskKind,
     "chosen.decision.value": pendingtask.Decision,
-    "given.verdict.value": pendingtask.Verdict,
+    "decisions[0].verdict.value": pendingtask.Verdict,
     "outcome.exit_reason.value": exit_reasons.ExitReason,
     "reason.value": queue_api.Reason,
     "why.reason.value": (pendingtask.NotAllowed.CLIENT, pendingtask.NotAllowed.UNKNOWN),

@@ -313,9 +313,9 @@ The limits of namespaces as the operator reads them: those that its admission po
 {{- define "jervis.admittedLimits" -}}
 {{- $own := dict -}}
 {{- range $namespace, $limits := .Values.admission.namespaces -}}
-{{- $_ := set $own $namespace (pick $limits "types" "clients" "modes" "queuePosition" "taskFlags") -}}
+{{- $_ := set $own $namespace (pick $limits "types" "clients" "modes" "queuePosition" "taskFlags" "permits") -}}
 {{- end -}}
-{{- dict "limits" (pick .Values.admission.limits "types" "clients" "modes" "queuePosition" "taskFlags") "namespaces" $own | toJson -}}
+{{- dict "limits" (pick .Values.admission.limits "types" "clients" "modes" "queuePosition" "taskFlags" "permits") "namespaces" $own | toJson -}}
 {{- end }}
 
 {{/*
@@ -393,6 +393,11 @@ Values that no schema can judge alone.
 {{- range .Values.gpuBackends }}{{ $names = append $names .name }}{{ end -}}
 {{- if ne (len $names) (len (uniq $names)) -}}
 {{- fail (printf "\n\ngpuBackends: every name may occur once, got %s." (join ", " $names)) -}}
+{{- end -}}
+{{- $servers := list -}}
+{{- range .Values.job.tools.mcpServers }}{{ $servers = append $servers .name }}{{ end -}}
+{{- if ne (len $servers) (len (uniq $servers)) -}}
+{{- fail (printf "\n\njob.tools.mcpServers: every name may occur once, got %s.\nName the tools of a server in one entry." (join ", " $servers)) -}}
 {{- end -}}
 {{- range $window := include "jervis.windows" . | fromJsonArray -}}
 {{- range $backend := $.Values.gpuBackends -}}

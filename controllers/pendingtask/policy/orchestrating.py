@@ -28,11 +28,13 @@ from controllers.pendingtask.observed import JobState, Outcome, last_word
 from controllers.pendingtask.policy import interruption, user_task
 from controllers.pendingtask.policy.dispatched import ENDED, retried, soon
 from controllers.pendingtask.policy.interruption import POLL_SECONDS
-from crds import exit_reasons, pendingtask
+from crds import conditions, exit_reasons, pendingtask
 from crds.exit_reasons import ExitReason
 from crds.phases import Phase
 
 LOST = "WorkerLost"
+TOOLS_COMPLETE = "ToolsComplete"
+"""The condition about the tools of other servers that a run was to have."""
 DRAIN_PAUSE = timedelta(seconds=5)
 
 
@@ -89,7 +91,11 @@ def _outcome(view: View) -> Outcome | None:
     # The Job controller ends a late run with SIGTERM, which the run reports as Drained.
     if late and (found is None or found.exit_reason is ExitReason.DRAINED):
         return Outcome(ExitReason.DEADLINE_EXCEEDED, "The run took longer than spec.activeDeadlineSeconds allows.")
-    return found
+    if found is None or not found.waiting or found.exit_reason is not ExitReason.NEEDS_APPROVAL:
+        return found
+    # Without the effects nothing could be decided: the run is repeated, and asks again.
+    stored = view.state.recorded
+    return replace(found, effects=stored.effects) if stored is not None and stored.effects else None
 
 
 def _expire(view: View) -> tuple[Effect, ...]:
@@ -106,6 +112,16 @@ def _result(outcome: Outcome) -> pendingtask.Result:
     )
 
 
+def _tools(view: View, outcome: Outcome) -> tuple[conditions.Condition, ...]:
+    """Whether the run's agents had all tools of the servers that are listed for them; nothing where that was never
+    another way."""
+    if outcome.absent_tools:
+        return (condition(view, TOOLS_COMPLETE, False, "SomeLeftOut", f"Tools of servers: {outcome.absent_tools}"),)
+    if conditions.find(view.task.status.conditions, TOOLS_COMPLETE) is None:
+        return ()
+    return (condition(view, TOOLS_COMPLETE, True, "AllOffered", "The latest run had all tools that are listed."),)
+
+
 def _complete(view: View, outcome: Outcome) -> Decision:
     conds, fields = interruption.over(view, "Completed")
     reason, message = "Completed", "The run has answered."
@@ -119,6 +135,7 @@ def _complete(view: View, outcome: Outcome) -> Decision:
         reason,
         message,
         *conds,
+        *_tools(view, outcome),
         fields={"retry": None, "dispatch": None, "result": _result(outcome), **_seen(view, outcome), **fields},
     )
 
@@ -171,22 +188,36 @@ def _ask(view: View, outcome: Outcome) -> Decision:
         ExitReason.NEEDS_APPROVAL: pendingtask.UserTaskKind.APPROVAL,
     }
     kind = kinds.get(outcome.exit_reason, pendingtask.UserTaskKind.FAILURE)
+    approval = kind is pendingtask.UserTaskKind.APPROVAL
     asked = pendingtask.UserTask(
         kind=kind,
         questions=outcome.questions,
-        action=outcome.action if kind is pendingtask.UserTaskKind.APPROVAL else None,
-        about=outcome.about if kind is pendingtask.UserTaskKind.APPROVAL else "",
+        effects=outcome.effects if approval else (),
+        effects_waiting=outcome.waiting if approval and outcome.effects else None,
+        about=outcome.about if approval and not outcome.effects else "",
         details_ref=f"mongodb:{outcome.collection}/{outcome.key}" if outcome.key else "",
     )
     return user_task.to_user(
         view,
         asked,
         outcome.exit_reason.value,
-        outcome.sentence(),
+        " ".join(filter(None, (_waiting(asked), outcome.sentence()))),
+        *_tools(view, outcome),
         result=_result(outcome),
         effects=_expire(view),
         fields=_seen(view, outcome),
     )
+
+
+def _waiting(asked: pendingtask.UserTask) -> str:
+    """How many effects wait, and which, as a sentence of at most about 1,000 characters; "" where none does."""
+    if not asked.effects:
+        return ""
+    count = asked.effects_waiting or len(asked.effects)
+    shown = enumerate(asked.effects[:8], start=1)
+    named = [" ".join((f"{number} {effect.tool}", *effect.targets[:3])) for number, effect in shown]
+    more = "; ..." if count > len(named) else ""
+    return clip(f"{count} {'effect waits' if count == 1 else 'effects wait'} for approval: {'; '.join(named)}{more}.")
 
 
 def _lost(view: View) -> Decision:

@@ -8,8 +8,11 @@
 - Expiry: a request of approval that `spec.approvalPolicy`, or the release, limits in time is decided by its default at
   `status.userTask.expiresAt`. That time follows from the status and the policy alone; whatever restarts in between. A
   task that is held (suspended, or refused by its namespace) does not expire meanwhile.
-- The way back: any new message returns the task. A Question needs an answer to each of its ids, an Approval a decision,
-  a Failure an answer or an approval (try again) or a rejection (give up: Error).
+- The way back: a Question needs an answer to each of its ids, an Approval a decision, a Failure an answer or an
+  approval (try again) or a rejection (give up: Error). Any new message returns the task as well; a decision that has
+  come by then is taken first, so that it is not lost.
+- A request of several effects is decided at once: each effect that the status lists has a decision of its own in
+  `status.approvals`. Effects beyond those that are listed are in the next request.
 
 Source: seed 000 "Task States Flow" (USER_TASK -> user responds -> READY_FOR_GPU); seed 002 "DirectiveHandler" (ASK,
 FAIL); blueprint section 9.
@@ -18,6 +21,7 @@ FAIL); blueprint section 9.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -44,8 +48,14 @@ from crds.pendingtask import UserTaskKind, Verdict
 from crds.phases import Phase
 
 EXPIRED = "ApprovalExpired"
-UNUSABLE = "ArgumentsUnusable"
-"""Reasons of the condition WaitingForUser: no decision came in time; the edited arguments are unusable."""
+UNUSABLE = "ApprovalUnusable"
+OTHER_REQUEST = "OtherRequest"
+"""Reasons of the condition WaitingForUser: no decision came in time; the approval cannot be used, or is for another
+request."""
+PARTLY = "PartlyApproved"
+"""Reason of that condition once some effects were approved and some were rejected."""
+_EARLIER_BYTES = 131_072
+"""Of decisions on earlier requests in a status."""
 CLOCK = "jervis"
 """Author of a decision that the approval policy made."""
 
@@ -149,21 +159,38 @@ def question(view: View) -> Decision | None:
 
 
 def approval(view: View) -> Decision | None:
-    """Any decision returns the task; the next run reads the decision from its memory.
-
-    With edited arguments that cannot be used the request stays open, and its condition says what is wrong.
-    """
+    """Any decision returns the task; the next run reads the decisions from its memory."""
     asked, given = view.task.status.user_task, decision_given(view)
+    if asked is None or asked.kind is not UserTaskKind.APPROVAL or given is None or pendingtask.unusable(asked, given):
+        return None
+    decisions = _decisions(view.task.status, asked, given)
+    approved = sum(one.verdict is Verdict.APPROVED for one in decisions)
+    reason = PARTLY if 0 < approved < len(decisions) else decisions[0].verdict.value
+    return _back(view, reason, _told(asked, given, decisions), approvals=_kept(view.task.status, decisions))
+
+
+def unusable(view: View) -> Decision | None:
+    """With an approval that cannot be used, or is for another request, the request stays open, and its condition says
+    what is wrong."""
+    asked, given = view.task.status.user_task, view.task.spec.approval
     if asked is None or asked.kind is not UserTaskKind.APPROVAL or given is None:
         return None
-    if wrong := pendingtask.unusable_arguments(asked, given):
-        later = expired(view) or wait()
-        said = condition(view, "WaitingForUser", True, UNUSABLE, wrong)
-        return later if later.phase else remark(view, said, decision=later)
-    message = f"{given.verdict.value} by {given.author or 'a user'}."
-    if given.arguments:
-        message = f"{message[:-1]}, with edited arguments."
-    return _decided(view, given, given.verdict.value, message)
+    if decision_given(view) is not None:
+        return _still_open(view, UNUSABLE, pendingtask.unusable(asked, given))
+    if not given.request_id or asked.earlier_approval == request_digest(given):
+        return None
+    wrong = (
+        f"spec.approval.requestId: {given.request_id} is not open, so its decision counts for nothing; look at what is"
+        f" asked now and decide on {view.task.status.request_id}."
+    )
+    return _still_open(view, OTHER_REQUEST, wrong)
+
+
+def _still_open(view: View, reason: str, wrong: str) -> Decision:
+    later = expired(view) or wait()
+    return (
+        later if later.phase else remark(view, condition(view, "WaitingForUser", True, reason, wrong), decision=later)
+    )
 
 
 def expired(view: View) -> Decision | None:
@@ -198,30 +225,65 @@ def _by_default(view: View, due: datetime) -> Decision:
         return to(view, Phase.ERROR, EXPIRED, message, fields={"user_task": None}, warning=True)
     given = pendingtask.Approval(verdict=Verdict.REJECTED, comment=f"{text}.", author=CLOCK)
     message = f"{text}; the approval policy rejects: the run goes on without it."
-    return replace(_decided(view, given, EXPIRED, message), note=Note(EXPIRED, message, warning=True))
+    status, asked = view.task.status, view.task.status.user_task
+    assert asked is not None, "an open request"
+    note = Note(EXPIRED, message, warning=True)
+    return replace(_back(view, EXPIRED, message, approvals=_kept(status, _decisions(status, asked, given))), note=note)
 
 
-def _decided(view: View, given: pendingtask.Approval, reason: str, message: str) -> Decision:
-    status = view.task.status
-    asked = status.user_task
-    decided = pendingtask.Decided(
-        request_id=status.request_id,
-        attempt=status.attempt,
-        about=asked.about if asked is not None else "",
-        rule_key=_rule_key(asked, given),
-        verdict=given.verdict,
-        comment=given.comment,
-        author=given.author,
-        arguments=given.arguments or "",
-    )
-    return _back(view, reason, message, approvals=(*status.approvals, decided)[-pendingtask.APPROVALS :])
+def _told(asked: pendingtask.UserTask, given: pendingtask.Approval, decisions: Sequence[pendingtask.Decided]) -> str:
+    """The decision as a sentence."""
+    by = given.author or "a user"
+    if not asked.effects:
+        return f"{given.verdict.value} by {by}."
+    approved = [one for one in decisions if one.verdict is Verdict.APPROVED]
+    parts = [f"{len(approved)} of {len(decisions)} effects approved by {by}"]
+    parts += [f"{edited} with edited arguments"] if (edited := sum(1 for one in approved if one.arguments)) else []
+    parts += [f"{like} for the whole task"] if (like := sum(1 for one in approved if one.for_task)) else []
+    parts += [f"{rejected} rejected"] if (rejected := len(decisions) - len(approved)) else []
+    more = (asked.effects_waiting or 0) - len(decisions)
+    parts += [f"{more} more are asked for in the next request"] if more > 0 else []
+    return f"{', '.join(parts)}."
 
 
-def _rule_key(asked: pendingtask.UserTask | None, given: pendingtask.Approval) -> str:
-    """Also of a rejection, which takes an earlier approval of that rule back."""
-    if asked is None or asked.action is None:
-        return ""
-    return approvals.rule_key(asked.action.tool, given.arguments or asked.action.arguments)
+def _decisions(
+    status: pendingtask.Status, asked: pendingtask.UserTask, given: pendingtask.Approval
+) -> list[pendingtask.Decided]:
+    """The decision on each effect of the request, or on the answer that it is about."""
+    own = {answer.id: answer for answer in given.effects or ()}
+    common = {"request_id": status.request_id, "attempt": status.attempt, "author": given.author}
+    if not asked.effects:
+        return [pendingtask.Decided(**common, about=asked.about, verdict=given.verdict, comment=given.comment)]
+    decisions = []
+    for effect in asked.effects:
+        answer = own.get(effect.id) or pendingtask.EffectAnswer(id=effect.id, verdict=given.verdict)
+        approved = answer.verdict is Verdict.APPROVED
+        for_task = given.for_task if answer.for_task is None else answer.for_task
+        decisions.append(
+            pendingtask.Decided(
+                **common,
+                about=effect.id,
+                # Also of a rejection, which takes an earlier approval of that rule back.
+                rule_key=approvals.rule_key(effect.tool, answer.arguments or effect.arguments),
+                verdict=answer.verdict,
+                comment=answer.comment or given.comment,
+                arguments=(answer.arguments or "") if approved else "",
+                for_task=bool(approved and for_task),
+            )
+        )
+    return decisions
+
+
+def _kept(status: pendingtask.Status, decisions: list[pendingtask.Decided]) -> tuple[pendingtask.Decided, ...]:
+    """The decisions, after as many earlier ones as a status has place for."""
+    earlier: list[pendingtask.Decided] = []
+    space = _EARLIER_BYTES
+    for one in reversed(status.approvals):
+        space -= len(orjson.dumps(one.wire()))
+        if space < 0 or len(earlier) + len(decisions) == pendingtask.DECISIONS:
+            break
+        earlier.append(one)
+    return (*reversed(earlier), *decisions)
 
 
 def failure(view: View) -> Decision | None:

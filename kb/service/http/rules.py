@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from contracts.rules import enforce_lines
 from kb import api, errors, routes
 from kb.rules import mongo
 from kb.service.http import access, answering, body, openapi
@@ -45,6 +46,12 @@ class Rules:
                     f"{access.who(request)} may not write the rule {draft.rule_key!r}",
                     field="ruleKey",
                     remedy=f"A run writes {api.LEARNED}KEY for the KEY of a rule that a person approved in its task.",
+                )
+            if enforce_lines.permitted(draft.rule_content):
+                raise errors.Forbidden(
+                    f"{access.who(request)} may not write a permit",
+                    field="ruleContent",
+                    remedy="A person writes standing permits: jervis-kb rules set KEY TEXT --type SECURITY.",
                 )
             # A caller with the token of a run is that run, whatever it says.
             draft = draft.model_copy(update={"created_by": f"{access.who(request)}, approved by a person"})

@@ -31,7 +31,7 @@ from imapclient import datetime_util, exceptions, response_parser
 
 from crds import connection
 from sources.core import host_address, hosts, limits, port
-from sources.providers.mail import mails
+from sources.providers.mail import folder_state, mails
 from sources.providers.mail.folder_state import Lists, Mark
 
 log = structlog.get_logger("sources")
@@ -44,12 +44,6 @@ _STATUS = "STATUS (UIDVALIDITY UIDNEXT MESSAGES)"
 _NEWS = frozenset({b"EXISTS", b"EXPUNGE", b"VANISHED"})
 _EMPTY = 3
 """TLS alone makes a socket readable a few times; one that has ended always is."""
-# Special use (RFC 6154): copies of all mail, and mails that are no input.
-_LEFT_OUT = frozenset({b"\\all", b"\\trash", b"\\junk", b"\\drafts", b"\\noselect", b"\\nonexistent"})
-_FOLDER_CHARS = 200
-
-Folders = Mapping[str, tuple[frozenset[bytes], Mark | None]]
-"""By name: the flags, and the mark where the server states it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +134,10 @@ class Mailbox:
         try:
             await self._call(session.open)
             listed = await self._call(session.folders)
-            folders, absent = _chosen(listed, self._filter)
+            folders, absent = folder_state.chosen(listed, self._filter)
             closed = []
             for name in folders:
-                if _behind(places.get(name), listed[name][1]) == 0:
+                if folder_state.behind(places.get(name), listed[name][1]) == 0:
                     continue
                 selected = await self._call(session.select, name)
                 if selected is None:
@@ -172,7 +166,7 @@ class Mailbox:
         try:
             await self._call(session.open)
             listed = await self._call(session.folders)
-            folders, absent = _chosen(listed, self._filter)
+            folders, absent = folder_state.chosen(listed, self._filter)
             if absent or not folders:
                 # INBOX is always there (RFC 3501 5.1): a list without any folder is a right that was lost.
                 raise port.Misconfigured("The mailbox does not show every folder that is to be read.")
@@ -180,7 +174,7 @@ class Mailbox:
                 mark, uids = await self._present(session, name, listed[name][1])
                 for start in range(0, len(uids), mails.PAGE):
                     some = uids[start : start + mails.PAGE]
-                    yield port.Page(tuple(_place(name, mark.validity, uid) for uid in some))
+                    yield port.Page(tuple(folder_state.place(name, mark.validity, uid) for uid in some))
             yield port.Page((), last=True, moving=True)
         finally:
             await asyncio.to_thread(session.close)
@@ -193,13 +187,13 @@ class Mailbox:
             await self._call(session.open)
             if not await self._call(session.idles):
                 return None
-            folders, _ = _chosen(await self._call(session.folders), self._filter)
+            folders, _ = folder_state.chosen(await self._call(session.folders), self._filter)
             name = next((one for one in folders if one.upper() == "INBOX"), next(iter(folders), ""))
             mark = await self._call(session.select, name) if name else None
             if mark is None:
                 return None
             known = cursor.get("folders", {}).get(name) if cursor.get("of") == self._of else None
-            if known is not None and _behind(known, mark):
+            if known is not None and folder_state.behind(known, mark):
                 return True
             return await self._idle(session, seconds)
         finally:
@@ -247,7 +241,7 @@ class Mailbox:
         validity, following = selected.validity, selected.next
         known = places.get(name)
         last = known[1] if known is not None and known[0] == validity else 0
-        if _behind(known, selected) == 0:
+        if folder_state.behind(known, selected) == 0:
             return
         uids = await self._call(session.behind, last, self._filter.since)
         # A poll is cut long before the end of a large folder: the sizes of what it does not reach are not asked for.
@@ -272,7 +266,7 @@ class Mailbox:
         items: tuple[port.Item, ...] = (),
         failures: tuple[port.Failure, ...] = (),
     ) -> port.Batch:
-        return port.Batch({"folders": dict(places), "of": self._of}, _shown(places), items, failures)
+        return port.Batch({"folders": dict(places), "of": self._of}, folder_state.shown(places), items, failures)
 
     async def _call(self, step: Callable[..., Any], *arguments: Any) -> Any:
         pause = self._bucket.reserve(self._monotonic())
@@ -328,7 +322,7 @@ class _Session:
         else:
             client.oauth2_login(self._login.username, self._login.access)
 
-    def folders(self) -> Folders:
+    def folders(self) -> folder_state.Folders:
         """Flags in small letters and marks by name, the marks only of servers that state them in the list."""
         client = self._client
         if not client.has_capability("LIST-STATUS"):
@@ -402,7 +396,10 @@ class _Session:
         found = self._client.fetch(uids, ["RFC822.SIZE", "INTERNALDATE"])
         return [
             mails.Head(
-                uid, int(found[uid][b"RFC822.SIZE"]), _place(name, validity, uid), found[uid].get(b"INTERNALDATE")
+                uid,
+                int(found[uid][b"RFC822.SIZE"]),
+                folder_state.place(name, validity, uid),
+                found[uid].get(b"INTERNALDATE"),
             )
             for uid in uids
             if uid in found
@@ -418,6 +415,12 @@ class _Session:
             if head.size > mails.LARGEST or found.get(head.number, {}).get(b"BODY[]") is not None
         ]
 
+    def keep(self, folder: str, mail: bytes, message_id: str, at: datetime) -> None:
+        """Append a mail that was read, unless the server has put it there by itself."""
+        self._client.select_folder(folder, readonly=True)
+        if not self._client.search(["HEADER", "Message-ID", message_id]):
+            self._client.append(folder, mail, (imapclient.SEEN,), at)
+
     def close(self) -> None:
         """Log out if the server still listens."""
         if self._client is not None:
@@ -432,33 +435,6 @@ class _Session:
 
 def _flags(flags: Sequence[bytes]) -> frozenset[bytes]:
     return frozenset(flag.lower() for flag in flags)
-
-
-def _behind(known: Sequence[int] | None, mark: Mark | None) -> int | None:
-    """How many UIDs were given since the place that is known of a folder; None: it has to be asked."""
-    if mark is None or not mark.next:
-        return None
-    last = known[1] if known is not None and known[0] == mark.validity else 0
-    return max(0, mark.next - 1 - last)
-
-
-def _chosen(names: Folders, chosen: connection.Filter) -> tuple[list[str], list[str]]:
-    """(folders to read, names of the filter that are no folder). INBOX has no case (RFC 3501 5.1)."""
-    by_case = {("INBOX" if name.upper() == "INBOX" else name): name for name in names}
-    wanted = [("INBOX" if name.upper() == "INBOX" else name) for name in chosen.include]
-    excluded = {("INBOX" if name.upper() == "INBOX" else name) for name in chosen.exclude}
-    if wanted:
-        there = [by_case[name] for name in wanted if name in by_case and name not in excluded]
-        return list(dict.fromkeys(there)), [name for name in wanted if name not in by_case]
-    return sorted(real for name, real in by_case.items() if name not in excluded and not names[real][0] & _LEFT_OUT), []
-
-
-def _place(folder: str, validity: int, uid: int) -> str:
-    """Where a mail is. The names of two long folders may begin alike."""
-    name = (
-        folder if len(folder) <= _FOLDER_CHARS else f"{folder[:168]}{hashlib.sha256(folder.encode()).hexdigest()[:32]}"
-    )
-    return f"{name}/{validity}/{uid}"
 
 
 def opened(
@@ -487,5 +463,17 @@ def opened(
     return opens
 
 
-def _shown(places: Mapping[str, Sequence[int]]) -> str:
-    return "; ".join(f"{name}: UID {uid} of {validity}" for name, (validity, uid) in sorted(places.items()))
+def keep_sent(login: Login, mail: bytes, message_id: str, at: datetime) -> str:
+    """Put a copy of a mail into the folder for sent mails (RFC 6154), whose name is returned; "" where the server names
+    none. Blocks. Raises `port.Misconfigured`, `port.Unreachable`."""
+    session = _Session(login)
+    try:
+        session.open()
+        folder = next((name for name, (flags, _) in session.folders().items() if b"\\sent" in flags), "")
+        if folder:
+            session.keep(folder, mail, message_id, at)
+        return folder
+    except (imaplib.IMAP4.error, OSError, ValueError, EOFError) as error:
+        raise port.Unreachable(f"The mailbox takes no copy: {mails.said(error)}.") from error
+    finally:
+        session.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from functools import partial
@@ -16,6 +17,10 @@ from tests.chart.admission.callers import HOME, MARKED, OUTSIDE, TEAM, TENANT, C
 from tests.chart.cluster import Cluster
 from tests.chart.rendering import CHART, Chart
 
+PERMITS = [
+    {"tools": ["sendMail", "mcp:crm.*"], "targets": ["*@example.com", "acme/shop#*"]},
+    {"tools": ["createIssue"], "targets": ["*"], "mayShare": True},
+]
 VALUES = (
     "--set", "crds.enabled=false", "--set", f"watchNamespaces={{{TEAM},{TENANT},{MARKED}}}",
     "--set", f"admission.namespaces.{TEAM}.contentBytes=64",
@@ -24,6 +29,8 @@ VALUES = (
     "--set", f"admission.namespaces.{TENANT}.clients={{tess,shared}}",
     "--set", f"admission.namespaces.{TENANT}.modes={{Background}}",
     "--set", f"admission.namespaces.{TENANT}.queuePosition=1000",
+    "--set-json", f"admission.namespaces.{TEAM}.permits=[]",
+    "--set-json", f"admission.namespaces.{TENANT}.permits={json.dumps(PERMITS)}",
     "--set", "admission.allowedHosts.gpuBackends={gpu-0.lab,*.gpus.example.com}",
     "--set", "admission.allowedHosts.connections={git.example.com}",
     "--set", "gpuBackends[0].name=own,gpuBackends[0].url=http://own.lab:11434",

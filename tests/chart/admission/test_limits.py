@@ -68,7 +68,35 @@ WHOSE = [
     (TENANT, {**OWN, "queuePosition": 1}, "spec.queuePosition: 1 is not for namespace"),
     (HOME, {**OWN, "queuePosition": 1}, ""),
 ]  # fmt: skip
-CREATED = [*((422, *case) for case in SIZES), *((403, *case) for case in WHOSE)]
+
+
+def permitting(tool: str, *targets: str, **more: Any) -> dict[str, Any]:
+    return {**OWN, "permits": [{"tool": "createIssue"}, {"tool": tool, "targets": list(targets), **more}]}
+
+
+BEYOND = "is more than namespace admission-tenant may permit (sendMail|mcp:crm.* at [*@example.com, acme/shop#*]; "
+PERMITTED = [
+    (HOME, permitting("sendMail", "*", mayShare=True), ""),
+    (HOME, {**OWN, "permits": [{"tool": "sendMail", "targets": ["p" * 320] * 32}] * 32}, ""),
+    (OUTSIDE, permitting("sendMail", "*", mayShare=True), ""),
+    (TENANT, permitting("sendMail", "ann@example.com", "*@example.com", "b*@example.com", most=9), ""),
+    (TENANT, permitting("mcp:crm.add_note", "acme/shop#1"), ""),
+    (TENANT, permitting("createIssue", "acme/*", mayShare=True), ""),
+    (TENANT, permitting("sendMail"), ""),
+    (TENANT, {**OWN, "permits": []}, ""),
+    (TENANT, permitting("sendMail", "*"), f"spec.permits: sendMail at [*] {BEYOND}"),
+    (TENANT, permitting("sendMail", "ann@example.com", "eve@evil.example"), BEYOND + "createIssue at [*] with mayShare"
+     "); leave it out and approve what waits, or ask for it in the chart value admission.namespaces"),
+    # A dot, and a star within, are no letters of their own.
+    (TENANT, permitting("sendMail", "ann@exampleXcom"), BEYOND),
+    (TENANT, permitting("sendMail", "ann@example.com*"), BEYOND),
+    (TENANT, permitting("sendMail", "*@example.*"), BEYOND),
+    (TENANT, permitting("sendMail", "a@example.com", mayShare=True), "sendMail at [a@example.com] with mayShare is"),
+    (TENANT, permitting("mcp:crmx.add"), f"spec.permits: mcp:crmx.add at [] {BEYOND}"),
+    (TENANT, permitting("editPage", "7"), BEYOND),
+    (TEAM, {"permits": [{"tool": "sendMail"}]}, "is more than namespace admission-team may permit (nothing); leave it"),
+]  # fmt: skip
+CREATED = [*((422, *case) for case in SIZES), *((403, *case) for case in (*WHOSE, *PERMITTED))]
 """The code of a refusal, namespace, fields of the spec, and the words of the refusal."""
 
 
@@ -93,6 +121,16 @@ def test_an_update_is_measured_when_it_brings_something(tenant: Caller) -> None:
     assert "1001 bytes" in callers.refusal(
         tenant.patch(TEAM, path, {"spec": {"content": None, "contentRef": ref(1001)}})
     )
+
+
+def test_permits_are_measured_when_they_are_changed(tenant: Caller, admin: Caller) -> None:
+    body = callers.task(**permitting("sendMail", "ann@example.com"))
+    callers.succeed(tenant.create(TENANT, "pendingtasks", body))
+    path = f"pendingtasks/{body['metadata']['name']}"
+    wider = {"spec": {"permits": [{"tool": "sendMail", "targets": ["*"]}]}}
+    for caller in (tenant, admin):
+        assert BEYOND in callers.refusal(caller.patch(TENANT, path, wider))
+    callers.succeed(tenant.patch(TENANT, path, {"spec": {"permits": None}}))
 
 
 def test_lower_limits_lock_nothing_that_is_there(release: Cluster, tenant: Caller, admin: Caller) -> None:

@@ -163,12 +163,12 @@ def test_artifacts_of_a_result_each_once_with_who_made_them() -> None:
             {"delegationId": "r1.d2", "artifacts": None, "changedFiles": ["b.py", "a.py"]},
         ],
         "changedFiles": ["b.py"],
-        "action": {"tool": "push_branch", "detailsRef": "diff"},
+        "waiting": [{"tool": "pushBranch", "detailsRef": "diff"}, {"tool": "sendMail"}],
     }
     assert traces.artifacts(result) == {"k1": "", "k2": "r1.d1", "k3": "r1.d1", "diff": ""}
     assert traces.changed_files(result) == ("b.py", "a.py")
     assert [one.bytes for one in traces.listed(traces.artifacts(result), {"k3": 7})] == [None, None, None, 7]
-    assert traces.artifacts({"answer": "x", "action": None}) == {}
+    assert traces.artifacts({"answer": "x", "waiting": []}) == {}
 
 
 def test_the_scope_of_a_task_that_lives_and_of_one_that_is_archived() -> None:

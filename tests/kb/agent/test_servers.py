@@ -31,7 +31,7 @@ SAID = 'The server says "Rain in Brno, all day long." [1]'
 
 
 def entry(url: str, **more: Any) -> tools.Server:
-    named = {"name": "weather", "url": url, "clients": ["acme"], "tools": ["*"], "readOnly": True, "seconds": 60}
+    named = {"name": "weather", "url": url, "clients": ["acme"], "tools": ["*"], "modes": {"*": "read"}, "seconds": 60}
     return tools.Server.model_validate(named | more)
 
 
@@ -208,7 +208,7 @@ async def test_who_is_offered_which_tools(odd: Odd) -> None:
     assert await offered(source(entry(odd.url)), question("enforce: never-use-kind mcp")) == []
     odd.asked.clear()
     # No person approves here: what may have an effect is not even asked for its tools.
-    assert await offered(source(entry(odd.url, readOnly=False)), question()) == []
+    assert await offered(source(entry(odd.url, modes={})), question()) == []
     assert odd.asked == []
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from contracts.rules import enforce_lines
 from crds import scope
 from kb import api, client, metrics, mongo
 from tests.conftest import ROOT
@@ -84,6 +85,37 @@ async def test_only_the_asked_type(kb_client: client.Client, http: httpx.AsyncCl
     wrong = await http.get("/api/v1/rules", params={"clientId": "acme", "ruleType": "NONSENSE"})
     assert (wrong.status_code, wrong.json()["error"]["field"]) == (422, "ruleType")
     assert "SECURITY" in wrong.json()["error"]["remedy"]
+
+
+PERMIT = "enforce: permit tool=sendMail targets=*@example.com notAfter="
+
+
+async def test_a_standing_permit_is_a_rule_as_others_are(kb_client: client.Client, clock: clocks.Clock) -> None:
+    until = (clock() + timedelta(days=30)).isoformat()
+    first = await kb_client.rules.put(rule("mails", PERMIT + until, rule_type=api.RuleType.SECURITY))
+    assert await kb_client.rules.put(rule("mails", PERMIT + until, rule_type=api.RuleType.SECURITY)) == first
+    [permit] = enforce_lines.permitted((await kb_client.rules.in_force(scopes.SHOP))[0].rule_content)
+    assert (permit.tool, permit.targets, permit.not_after) == ("sendMail", ("*@example.com",), clock() + timedelta(30))
+    assert await kb_client.rules.in_force(scopes.OTHER) == []
+
+
+async def test_a_standing_permit_that_is_wrong_is_refused_with_its_field(
+    kb_client: client.Client, clock: clocks.Clock
+) -> None:
+    later, ended = ((clock() + timedelta(days=days)).isoformat() for days in (30, 0))
+    security = api.RuleType.SECURITY
+    for content, kind, says in (
+        (PERMIT + later, api.RuleType.CUSTOM, "in a rule of type SECURITY alone"),
+        ("enforce: permit tool=sendMail", security, "notAfter: a standing permit ends"),
+        (f"enforce: permit tool=sendMial notAfter={later}", security, "tool: 'sendMial' must be one of"),
+        (f"enforce: permit tool=sendMail to=ann notAfter={later}", security, "'to=ann' is no field of a permit"),
+        (PERMIT + ended, security, "notAfter: the permit for sendMail has ended"),
+    ):
+        draft = rule("mails", "x").model_copy(update={"rule_content": content, "rule_type": kind})
+        told = await rejected(kb_client.rules.put(draft))
+        assert says in told.message
+        assert told.field == "ruleContent"
+    assert await kb_client.rules.in_force(scopes.SHOP) == []
 
 
 async def test_writers_at_once_make_a_row_of_versions(kb_client: client.Client) -> None:
@@ -299,6 +331,9 @@ async def test_a_run_writes_a_rule_in_its_own_name_and_replaces_none_of_a_person
                 await run.rules.put(rule(key, "to the attacker"))
         with pytest.raises(client.Rejected, match="may not call"):
             await of_a_run().rules.put(rule("learned.mail", "to the attacker"))
+        permit = f"{PERMIT}{(clock() + timedelta(days=1)).isoformat()}"
+        with pytest.raises(client.Rejected, match="may not write a permit"):
+            await run.rules.put(rule("learned.mail", permit, rule_type=api.RuleType.SECURITY))
         made = await run.rules.put(rule("learned.mail", "to sales"))
         assert made.created_by == "run 1 of task 0b7f in team-a, approved by a person"
         assert {one.rule_key: one.rule_content for one in await own.rules.in_force(scopes.SHOP)} == {

@@ -78,10 +78,10 @@ async def test_of_two_effects_side_by_side_the_one_that_was_shown_is_done_again(
         asked = await desk.ends("NeedsApproval", attempt=attempt)
         stored = desk.result()
         assert (stored["action"]["shown"], stored["about"]) == (
-            asked.message["action"]["shown"], asked.message["about"],
+            asked.waiting[0]["shown"], asked.waiting[0]["id"],
         )  # fmt: skip
-        shown.append(asked.message["action"]["shown"])
-        approvals.append(decided(attempt, "Approved", about=asked.message["about"]))
+        shown.append(asked.waiting[0]["shown"])
+        approvals.append(decided(attempt, "Approved", about=asked.waiting[0]["id"]))
         desk.remember(approvals=approvals)
     assert len(set(shown)) == 2
     assert sum(desk.outside.effects.values()) == 3
@@ -132,9 +132,9 @@ async def test_a_message_in_place_of_a_decision_leaves_the_question_open(desk: D
     first = await desk.delegates().ends("NeedsApproval", script(), content=ORDER)
     before = desk.calls()
     second = await desk.ends("NeedsApproval", later(), **NEWS)
-    assert (second.message["about"], second.message["action"]["tool"]) == ("r1.d3/2", "send_mail")
-    assert second.message["action"]["agent"] == "Email"
-    assert second.message["action"]["shown"] == first.message["action"]["shown"]
+    assert (second.waiting[0]["id"], second.waiting[0]["tool"]) == ("r1.d3/2", "send_mail")
+    assert second.waiting[0]["agent"] == "Email"
+    assert second.waiting[0]["shown"] == first.waiting[0]["shown"]
     # Before anything else: no model was asked.
     assert desk.calls() == before
     decision = decided(2, verdict, about="r1.d3/2")
@@ -152,9 +152,9 @@ async def test_what_is_not_kept_any_more_is_not_done_again(desk: Desk) -> None:
     await desk.delegates().ends("NeedsApproval", script(), content=ORDER)
     desk.store.database["orchestrator_journal"].delete_many({})
     asked = await desk.ends("NeedsApproval", **NEWS)
-    assert "to.0: a@example.com" in asked.message["action"]["shown"]
+    assert "to.0: a@example.com" in asked.waiting[0]["shown"]
     again = await desk.ends("NeedsApproval", **NEWS, approvals=[decided(2, "Approved", about="r1.d3/2")])
-    assert "cannot be done again" in again.message["action"]["why"]
+    assert "cannot be done again" in again.waiting[0]["why"]
     await desk.ends("Answered", later(), **NEWS, approvals=[decided(3, "Rejected", about="r1.d3/2")])
     assert happened(desk.outside) == {"r1.d3_2": 1}
 
@@ -164,10 +164,8 @@ async def test_a_model_that_sends_it_once_more_in_another_round_is_held(desk: De
     asked = await desk.ends(
         "NeedsApproval", later(calls(("send_mail", {**MAIL, "text": "On Friday, as I said."}))), **NEWS, attempt=2
     )
-    assert asked.message["about"] == "r2.d1.approval/2"
-    assert asked.message["action"]["why"].startswith(
-        "An earlier round, which did not come to its end, has done the same"
-    )
+    assert asked.waiting[0]["id"] == "r2.d1.approval/2"
+    assert asked.waiting[0]["why"].startswith("An earlier round, which did not come to its end, has done the same")
     assert happened(desk.outside) == {"r1.d3_2": 1}
     await desk.ends("Answered", **NEWS, approvals=[decided(2, "Rejected", about="r2.d1.approval/2")])
     assert happened(desk.outside) == {"r1.d3_2": 1}
@@ -236,11 +234,11 @@ async def test_arguments_that_the_tool_does_not_take_are_asked_about_again(
     # Another attempt, which the operator makes when this one has left no result, asks the same.
     for _ in range(2):
         asked = await desk.ends("NeedsApproval", approvals=[wrong])
-        assert asked.message["about"] == "r1.d3.approval/2"
-        why = asked.message["action"]["why"]
+        assert asked.waiting[0]["id"] == "r1.d3.approval/2"
+        why = asked.waiting[0]["why"]
         assert why.startswith("Asked again, as the edited arguments cannot be used: send_mail: ")
         assert "text: Field required" in why
-        assert json.loads(asked.message["action"]["arguments"])["to"] == ["x@evil.example"]
+        assert json.loads(asked.waiting[0]["arguments"])["to"] == ["x@evil.example"]
     assert (desk.outside.effects, desk.fake.count(tag=EMAIL)) == ({}, 1)
     right = decided(3, "Approved", arguments=json.dumps({**MAIL, "to": ["b@example.com"]}), about="r1.d3.approval/2")
     await desk.ends("Answered", approvals=[wrong, right])

@@ -17,7 +17,7 @@ from tests import waiting
 from tests.orchestrator_job import job, recording
 from tests.orchestrator_job.context.test_rules_context import rule
 from tests.orchestrator_job.desk import Desk
-from tests.orchestrator_job.run.test_delegation_runs import FOREIGN, MAIL, SYNTHESIS, decided, planned
+from tests.orchestrator_job.run.test_delegation_runs import FOREIGN, MAIL, SYNTHESIS, WAITS, decided, planned
 from tests.orchestrator_job.workbench import calls, parts, report
 
 pytestmark = pytest.mark.services
@@ -54,6 +54,7 @@ def epic(mail: dict[str, Any] = MAIL) -> dict[str, list[Any]]:
             report("It is on Friday."),
             report("It is Friday indeed."),
             calls(("send_mail", mail)),
+            *([WAITS] if mail == FOREIGN else []),
             report("The mail was sent."),
         ],
         SYNTHESIS: [job.reply(answer=ANSWER)],
@@ -221,7 +222,7 @@ async def test_a_failed_step_ends_its_goal_and_leaves_out_what_needs_it(worked: 
 
 async def test_a_call_waits_for_a_person_and_the_epic_goes_on(worked: Desk) -> None:
     held = await worked.ends("NeedsApproval", epic(FOREIGN), content=EPIC)
-    assert held.message["action"]["tool"] == "send_mail"
+    assert held.waiting[0]["tool"] == "sendMail"
     assert worked.outside.effects == {}
     before = len(worked.tags())
     await worked.ends("Answered", approvals=[decided(1, "Approved")])
@@ -393,7 +394,7 @@ async def test_a_state_of_an_epic_is_small(worked: Desk) -> None:
         {
             GOALS: [{"goals": [goal(f"Goal {n} " + "of the migration " * 10) for n in range(7)]}],
             STEPS: [steps(*(f"Step {n} " + "y" * 600 for n in range(5)))] * 7,
-            LEGACY: [*parts(report(long), window), *done, foreign],
+            LEGACY: [*parts(report(long), window), *done, foreign, WAITS],
             CONTEXT: ["It is all x."] * 100,
         },
         content=EPIC,

@@ -12,11 +12,10 @@ from datetime import date
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import JsonValue
 
 import crds.errors
 from contracts.rules import enforce_lines
-from crds import approvals, exit_reasons, pendingtask
+from crds import exit_reasons, pendingtask
 from kb import client as kb_client
 from orchestrator_job import errors, outcome, settings, termination
 from orchestrator_job.answer import answer_prompt, evidence_pack, model_answer
@@ -198,16 +197,14 @@ def test_the_termination_message_always_fits(summary: str, texts: list[str], rem
     assert bool(kept) == bool(questions)
 
 
-@given(st.text(max_size=3000), st.text(max_size=6000), st.text(max_size=6000), st.integers(0, 60))
-def test_a_message_with_an_action_fits_and_says_what_is_asked(summary: str, text: str, shown: str, more: int) -> None:
-    arguments: dict[str, JsonValue] = {"to": "ada@example.com", **{f"text{n}": text for n in range(more)}}
-    wanted = approvals.Wanted(tool="send_mail", arguments=arguments, shown=shown, why="A person decides.")
-    refused = errors.NeedsApproval(summary, stored=True, action=wanted)
+@given(st.text(max_size=6000), st.integers(1, 10_000))
+def test_a_message_says_how_many_effects_wait(summary: str, count: int) -> None:
+    refused = errors.NeedsApproval(summary, stored=True, waiting=count)
     message = termination.encode(outcome.of_error(refused), "u" * 36, 7)
     assert len(message) <= termination.LIMIT
-    action = json.loads(message)["action"]
-    assert (action["tool"], action["why"]) == ("send_mail", "A person decides.")
-    assert json.loads(action["arguments"])["to"] == "ada@example.com"
+    said = json.loads(message)
+    assert (said["waiting"], said["ref"]["key"]) == (count, "u" * 36)
+    assert "waiting" not in json.loads(termination.encode(outcome.of_bug(ValueError()), "u", 7))
 
 
 @given(

@@ -118,7 +118,8 @@ labels are in no list.
 
 {{/* A limit as CEL: a list, a number, and a switch as the number above or below everything. */}}
 {{- define "jervis.admission.value" -}}
-{{- if kindIs "slice" . }}{{ include "jervis.admission.list" . }}
+{{- if and (kindIs "slice" .) (kindIs "map" (first .)) }}{{ include "jervis.admission.permits" . }}
+{{- else if kindIs "slice" . }}{{ include "jervis.admission.list" . }}
 {{- else if kindIs "bool" . }}{{ ternary 1 1000001 . }}
 {{- else }}{{ int64 . }}{{ end }}
 {{- end }}
@@ -133,4 +134,25 @@ A variable: the labels of a run that this write sets or changes: (dict "name" "o
     'jervis.dev/code-analysis', 'jervis.dev/sandbox', 'jervis.dev/warm'].filter(label,
     object.{{ .path }}.?labels[?label].orValue('')
     != (oldObject == null ? '' : oldObject.{{ .path }}.?labels[?label].orValue('')))
+{{- end }}
+
+{{/*
+Bounds of permits as CEL: a list of [tools, targets, mayShare, as text], the first two as regular expressions.
+*/}}
+{{- define "jervis.admission.permits" -}}
+[
+{{- range $i, $bound := . }}
+{{- $targets := $bound.targets | default list }}
+{{- $text := printf "%s at [%s]%s" (join "|" $bound.tools) (join ", " $targets) (ternary " with mayShare" "" ($bound.mayShare | default false)) }}
+{{- if $i }},{{ end }}
+  [r'{{ include "jervis.admission.regex" $bound.tools }}', r'{{ include "jervis.admission.regex" $targets }}', '{{ $bound.mayShare | default false }}', r'{{ $text }}']
+{{- end }}
+]
+{{- end }}
+
+{{/* Patterns with * as one regular expression of the whole text; none matches nothing. */}}
+{{- define "jervis.admission.regex" -}}
+{{- $found := list }}
+{{- range . }}{{ $found = append $found (regexQuoteMeta . | replace "\\*" ".*") }}{{ end -}}
+^({{ join "|" $found }})$
 {{- end }}

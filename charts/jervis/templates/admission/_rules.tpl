@@ -59,6 +59,7 @@ hack/chart/admission.py; do not edit.
 (object.spec.?messages == oldObject.spec.?messages ? [] : ['spec.messages']) +
 (object.spec.?answers == oldObject.spec.?answers ? [] : ['spec.answers']) +
 (object.spec.?approval == oldObject.spec.?approval ? [] : ['spec.approval']) +
+(object.spec.?permits == oldObject.spec.?permits ? [] : ['spec.permits']) +
 (object.spec.?approvalPolicy == oldObject.spec.?approvalPolicy ? [] : ['spec.approvalPolicy']) +
 (object.spec.?suspend == oldObject.spec.?suspend ? [] : ['spec.suspend']) +
 (object.spec.?activeDeadlineSeconds == oldObject.spec.?activeDeadlineSeconds ? [] : ['spec.activeDeadlineSeconds']) +

@@ -33,7 +33,7 @@ async def test_listed_tools_are_offered_by_their_servers_schema_and_called(made:
     offered = port.offered(store)["function"]
     assert {"subject", "content"} <= set(offered["parameters"]["properties"])
     given = port.parse(store, {"subject": "BMS", "content": "A system.", "category": "domain"})
-    assert store.tier is port.Tier.APPROVED
+    assert store.tier is port.Tier.PERSON
     assert dict(store.aims(given)) == {"subject": "BMS", "content": "A system.", "category": "domain"}
     assert '"content": "A system."' in store.shown(given)
     effect = store.effect(given, parts.place())
@@ -42,7 +42,7 @@ async def test_listed_tools_are_offered_by_their_servers_schema_and_called(made:
     assert not receipt["failed"], receipt
     wrong = store.effect(port.parse(store, {"subject": 1}), parts.place())
     assert (await wrong.perform("k2"))["failed"]
-    tools, _ = await made.box(mcp_servers=[server(url, readOnly=True, tools=["as*"])])
+    tools, _ = await made.box(mcp_servers=[server(url, modes={"*": "read"}, tools=["as*"])])
     assert [name for name in tools.tools if name.startswith("wiki.")] == ["wiki.ask"]
     asked = await parts.called(tools, "wiki.ask", query="What is BMS?")
     assert (asked.failed, asked.sources) == (False, ("mcp::wiki.ask",)), asked.text

@@ -53,7 +53,7 @@ def served(desk: Desk, server: weather.Weather) -> Desk:
     desk.task.environment.update(
         JERVIS_USE_DELEGATION_GRAPH="true",
         JERVIS_USE_SPECIALIST_AGENTS="true",
-        JERVIS_MCP_SERVERS=json.dumps([entry(server.url, readOnly=True)]),
+        JERVIS_MCP_SERVERS=json.dumps([entry(server.url, modes={"*": "read"})]),
         JERVIS_UNAVAILABLE_SECONDS=job.FEW_SECONDS,
     )
     return desk
