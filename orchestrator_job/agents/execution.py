@@ -19,7 +19,7 @@ from orchestrator_job.answer import evidence_pack, question_store
 from orchestrator_job.context import rules_loader
 from orchestrator_job.effects import seen_texts
 from orchestrator_job.effects.tools import port
-from orchestrator_job.model import rules_context
+from orchestrator_job.model import intent, rules_context
 from orchestrator_job.store import artifacts, delegation_models, delegation_progress, task_memory
 from orchestrator_job.store.delegation_models import DelegationStatus
 from orchestrator_job.store.graph_state import State
@@ -85,6 +85,10 @@ class Execute:
         asked = (await question_store.load(state, self._store)).text if state.get("asked") else ""
         whole = "" if asked in message.context else asked
         given = await self._before(state, plan, name)
+        if intent.of(state).later(means.now()):
+            # What it wants done is for later: until then it is prepared.
+            reading = {name: tool for name, tool in means.tools.items() if not port.acts(tool)}
+            means = replace(means, tools=reading)
         ended = await executor.Executor(means, held, known, given.outputs, given.opens, whole).work(message)
         if isinstance(ended, executor.Waiting):
             requests: list[JsonValue] = [one.model_dump(mode="json", by_alias=True) for one in ended.requests]

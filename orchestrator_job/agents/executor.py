@@ -10,11 +10,13 @@ without success, with what was found and what is missing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 
+from contracts.rules import time_zones
 from crds import domains, pendingtask, scope
 from crds.permits import Permit
 from crds.priority import Priority
@@ -133,12 +135,13 @@ class Executor:
         self,
         agent: registry.Agent,
         message: delegation_models.DelegationMessage,
+        began: datetime,
         offered: Collection[str],
         results: builtin.Results,
         done: Sequence[str],
     ) -> list[agent_prompt.Message]:
-        """The beginning of an agent's talk; `offered` are the tools that it has in this run, `results` takes what does
-        not fit, `done` is what the task has done already."""
+        """The beginning of an agent's talk; `began` is when it did first, `offered` are the tools that it has in this
+        run, `results` takes what does not fit, `done` is what the task has done already."""
         top = message.depth == 1
         ordered = []
         if self._whole and top:
@@ -147,7 +150,7 @@ class Executor:
         return agent_prompt.opening(
             agent.prompt,
             message,
-            self._means.now().date(),
+            began,
             self._held,
             earlier=[*ordered, *results.earlier([*(self._earlier if top else ()), *self._before(message)])],
             done=done,
@@ -289,7 +292,7 @@ class _Loop:
         self._mistakes = 0
         self._retries = 0
         self._record: journal.Record
-        self._began: date
+        self._began: datetime
 
     async def run(self) -> _Ended | Waiting:
         """To its report, to its end without one, or to the calls that wait."""
@@ -298,7 +301,7 @@ class _Loop:
         if begun is None:
             begun = {"at": self._means.now().isoformat(), "agent": self._agent.capability.name}
             await self._record.keep(0, Kind.BEGUN, begun)
-        self._began = datetime.fromisoformat(begun["at"]).date()
+        self._began = datetime.fromisoformat(begun["at"])
         name = self._agent.capability.name
         with self._means.recorder.agent(name, self._message.delegation_id, self._means.model) as tell:
             try:
@@ -320,7 +323,9 @@ class _Loop:
             tell("jervis.success", ended.output.success)
             tell("jervis.confidence", ended.output.confidence)
         took, went = (self._tokens, self._calls, ended.subs), (ended.reported, ended.escalates, self._retries)
-        await self._means.counts.record(self._message, ended.output, metrics.End(name, begun["at"], *took, *went))
+        done = Counter(allowed["by"] for _, allowed in await self._means.book.done(self._message.delegation_id))
+        end = metrics.End(name, begun["at"], *took, *went, done)
+        await self._means.counts.record(self._message, ended.output, end)
         return ended
 
     async def _to_report(self) -> delegation_models.AgentOutput:
@@ -336,7 +341,8 @@ class _Loop:
         # Effects of this round are there too: an agent that takes a task over must not do them again.
         effects = await self._means.book.effects(delegation_progress.round_of(self._message.delegation_id) + 1)
         done = duplicate_effects.done(effects, self._message.delegation_id)
-        turns = self._executor.opening(self._agent, self._message, self._tools.callable, self._results, done)
+        opening = self._executor.opening
+        turns = opening(self._agent, self._message, self._began, self._tools.callable, self._results, done)
         self._offer_results()
         tries, pieces = 0, ""
         while True:
@@ -568,7 +574,7 @@ class _Loop:
                 place,
                 self._executor.desk,
                 agent=self._agent.capability.name,
-                known=self._known.at(self._began),
+                known=self._known.at(self._began.astimezone(time_zones.zone(self._held.zone)).date()),
                 taken_over=self._executor.taken_over(self._message),
             )
         return Waiting((done,)) if isinstance(done, tool_calls.Request) else done

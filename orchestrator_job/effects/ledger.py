@@ -123,7 +123,20 @@ class Ledger:
             if (one["step"], one["ordinal"]) != (step, ordinal) and not (one.get("result") or {}).get("failed")
         ]
         times = Counter(str(one["permit"]) for one in others if "permit" in one)
-        return ledger_entries.Used(dict(times), tuple(one["forTask"] for one in others if "forTask" in one))
+        return ledger_entries.Used(dict(times), tuple(one for one in others if one.get("forTask")))
+
+    async def done(self, step: str = "") -> list[tuple[str, ledger_entries.Allowed]]:
+        """The effects of the task that were done, oldest first, or those of a delegation: the entry's name, and what
+        each was done by."""
+        wanted = {"taskUid": self._guard.task_uid, "state": "done", "allowed.by": {"$exists": True}}
+        fields = ["step", "ordinal", "allowed", "result"]
+        query = {**wanted, "step": step} if step else wanted
+        entries = await self._database.find(COLLECTION, query, sort=[("updatedAt", 1), ("_id", 1)], fields=fields)
+        return [
+            (ledger_entries.about(str(one["step"]), int(one["ordinal"])), one["allowed"])
+            for one in entries
+            if not one["result"].get("failed") and not one["result"].get("skipped")
+        ]
 
     async def resolved(self, step: str, ordinal: int) -> bool:
         """Whether a person has decided about this effect, which may have happened: `settle` is called again then."""

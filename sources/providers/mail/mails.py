@@ -98,7 +98,7 @@ def read(fetched: Sequence[Fetched]) -> tuple[tuple[port.Item, ...], tuple[port.
 
 def item(place: str, raw: bytes, received: datetime | None) -> port.Item:
     """A mail as an item. Raises `text.mail.UnreadableError`."""
-    message = mail.read(raw)
+    message = mail.read(raw, received)
     digest = identity.digest(raw)
     return port.Item(
         source_id=message.message_id[:_ID_CHARS] or f"mail:{digest}",
@@ -111,6 +111,7 @@ def item(place: str, raw: bytes, received: datetime | None) -> port.Item:
         observed_at=received,
         editable=False,
         place=place,
+        facts=message.facts,
     )
 
 

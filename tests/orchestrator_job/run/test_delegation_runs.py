@@ -129,13 +129,15 @@ async def test_what_a_rejected_answer_was_written_from_is_no_step(desk: Desk) ->
     assert (result["answer"], result["stepResults"]) == ("", [])
 
 
-async def test_a_question_of_one_look_has_what_is_known_and_costs_one_model_call(desk: Desk) -> None:
+async def test_a_question_of_one_look_has_what_is_known_and_costs_the_plan_and_one_call(desk: Desk) -> None:
     desk.known.user = api.UserContext(markdown="", categories={"team": ["- **release**: Jana decides on releases"]})
     said = {"timestamp": datetime(2026, 2, 28, tzinfo=UTC), "source": "chat", "summary": "The release was moved."}
     desk.known.session = [api.SessionEntry(id="1", task_id="other", **said)]
     desk.known.together = {"rules", "user-context", "session"}
     await desk.delegates().ends("Answered", {RESEARCH: [report("It is on Friday [email::<plan@example.org>].")]})
-    [asked] = desk.fake.requests(path="/api/chat")
+    assert desk.tags() == [PLAN, RESEARCH]
+    planning, asked = desk.fake.requests(path="/api/chat")
+    assert planning["tag"] == PLAN
     user = asked["body"]["messages"][1]["content"]
     assert '<context about="the user">\n### Team\n- **release**: Jana decides on releases\n</context>' in user
     assert '<context about="what was done lately">\n- 2026-02-28 00:00 chat: The release was moved.\n</context>' in user
