@@ -113,7 +113,8 @@ class Parts:
     def unsettled(self, opener: execution.Opener) -> inflight_effects.Unsettled:
         """What settles the effects of earlier rounds."""
         records = journal.Journal(self.run.database, self.run.guard, self.run.store, self.run.now)
-        return inflight_effects.Unsettled(self.run.book, records, self.run.retries, self.run.task.scope, opener)
+        run = self.run
+        return inflight_effects.Unsettled(run.book, records, run.retries, run.task.scope, run.now, opener)
 
     def consent(self) -> consent.Consent:
         """The node `consent`."""

@@ -78,11 +78,17 @@ def test_an_approval_for_the_task_covers_the_like_and_no_other_target(
         assert (ruling.record["by"], ruling.record["name"]) == (AllowedBy.FOR_TASK.value, "ada")
 
 
-@pytest.mark.parametrize(("tier", "held"), [(port.Tier.PERSON, False), (port.Tier.PERMIT, True)])
-def test_what_always_needs_a_person_is_not_permitted(tier: port.Tier, held: bool) -> None:
+@pytest.mark.parametrize(
+    ("tier", "held", "for_task"),
+    [(port.Tier.PERSON, False, False), (port.Tier.PERMIT, True, False), (port.Tier.ASK, False, True)],
+)
+def test_what_needs_a_person_is_not_permitted(tier: port.Tier, held: bool, for_task: bool) -> None:
     every = permits.Permit(tool="sendMail", targets=("*",), may_share=True)
-    ruling = ruled(port.Reach("sendMail", "office", ("ann@example.com",)), every, tier=tier, held=held)
-    assert not ruling.allowed
+    reach = port.Reach("sendMail", "office", ("ann@example.com",))
+    assert not ruled(reach, every, tier=tier, held=held).allowed
+    record = allowance.approved("ada", reach, edited=False, for_task=True)
+    used = ledger_entries.Used(for_task=(record,))
+    assert ruled(reach, every, tier=tier, held=held, used=used).allowed is for_task
 
 
 def test_permits_that_say_the_same_add_up() -> None:

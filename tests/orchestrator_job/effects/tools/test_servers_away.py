@@ -150,7 +150,7 @@ async def settled_later(bench: workbench.Bench, tools: list[port.Tool]) -> tool_
         return toolbox.Toolbox(tools)
 
     means = bench.means
-    made = inflight_effects.Unsettled(means.book, means.records, means.retries, workbench.VIEWER, opener)
+    made = inflight_effects.Unsettled(means.book, means.records, means.retries, workbench.VIEWER, means.now, opener)
     requests = await made.settle(2, rules_context.Standing())
     assert len(requests) < 2
     return requests[0] if requests else None
