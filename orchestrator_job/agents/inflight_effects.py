@@ -115,7 +115,8 @@ class Unsettled:
         if not asked:
             asked = [request for begun in again if (request := await self._decided(begun)) is not None]
         if not asked:
-            asked = [one for where in approved if (one := await self._approved(*where, tools, held)) is not None]
+            done = [await self._approved(step, ordinal, tools, held) for step, ordinal in approved]
+            asked = [request for request in done if request is not None]
         for one in asked:
             if one.unknown:
                 await self._book.show(one.step, one.ordinal, one.definition)
