@@ -109,7 +109,9 @@ class Toolbox:
             _log.warning("servers of tools are away", problems=list(catalogue.away.values()))
         if catalogue.left_out:
             _log.warning("tools of servers are left out", problems=catalogue.left_out)
-        return cls([*tools, *more], catalogue.away, catalogue.left_out, internal)
+        # By the name that models call it a rule is met where agents are given their tools.
+        permitted = [tool for tool in more if means.rules.permits_tool(tool.own)]
+        return cls([*tools, *permitted], catalogue.away, catalogue.left_out, internal)
 
 
 def _internal(known: Iterable[sources_client.Named]) -> domains.Internal:
