@@ -87,11 +87,12 @@ E2E = tests/e2e $(sort $(filter-out tests/e2e/%,$(shell grep -rl "mark\.e2e" tes
 THOROUGH = $(sort $(shell grep -rlE "^(from|import) hypothesis|^from tests import .*thorough" tests --include="test_*.py"))
 
 .PHONY: test-thorough
-test-thorough: venv services-up ## All examples, kills, faults and tests on the cluster, real models and Whisper, the images for transcription and Joern
+test-thorough: venv services-up ## All examples, kills, faults and tests on the cluster, real models, Whisper and tool servers, the images for transcription and Joern
 	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n auto -m "not apiserver and not services and not e2e" $(THOROUGH)
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
 	  HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n 4 --dist loadfile -m "(apiserver or services) and not e2e" $(THOROUGH)
 	@$(MAKE) --no-print-directory test-speech
+	@$(MAKE) --no-print-directory test-tool-servers
 	$(BIN)/python -m hack.image --build-only jervis transcription && \
 	  JERVIS_TEST_TRANSCRIPTION=1 $(BIN)/pytest tests/transcription
 	$(BIN)/python -m hack.image --build-only joern && JERVIS_TEST_JOERN=1 $(BIN)/pytest tests/joern
@@ -100,6 +101,11 @@ test-thorough: venv services-up ## All examples, kills, faults and tests on the 
 	@$(BIN)/python -m hack.models smollm2 minilm gemma3 >/dev/null
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && for model in smollm2 gemma3; do \
 	  HYPOTHESIS_PROFILE=thorough JERVIS_TEST_REAL=$$model $(BIN)/pytest $(REAL) tests/real || exit 1; done
+
+.PHONY: test-tool-servers
+test-tool-servers: venv ## Tool servers and clients of MCP that others wrote (fetches them once, 150 MB)
+	@place="$$($(BIN)/python -m hack.tool_servers)" && JERVIS_TEST_TOOL_SERVERS="$$place" \
+	  $(BIN)/pytest $(REAL) tests/clients/test_public_tool_servers.py tests/kb/service/test_mcp_clients.py
 
 .PHONY: test-speech
 test-speech: venv mailserver ## Transcription by a real Whisper: words, times, languages, hours (fetches the model once, 133 MB)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cli import codes, options, printable
+from cli import codes, options
 from cli.commands import (
     answer,
     artifacts,
@@ -34,6 +34,7 @@ from cli.commands import (
     trace,
 )
 from crds import errors
+from text import printable
 
 _COMMANDS = {
     "queue": queue.run,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import mimetypes
 from pathlib import Path
 
-from cli import errors, printable
-from text import mail
+from cli import errors
+from text import mail, printable
 
 File = mail.File
 

@@ -15,10 +15,11 @@ from typing import Any
 import typer
 from rich import text
 
-from cli import codes, errors, output, printable
+from cli import codes, errors, output
 from cli.reading import Object
 from cli.session import Session
 from crds.errors import JervisError, Operational
+from text import printable
 
 _SHOWN = 20
 """Failures that are printed; the account counts them all."""

@@ -110,6 +110,7 @@ def draft(file: str, raw: bytes, wishes: Wishes) -> Draft:
         "mode": mode,
         "queuePosition": wishes.position,
         "permits": [one.wire() for one in wishes.permits],
+        "facts": message.facts.wire() if message.facts else None,
     }
     said = {key: value for key, value in spec.items() if value not in ("", None, [])}
     files = (*(message.files if wishes.own_files else ()), *wishes.files)
@@ -147,6 +148,8 @@ def _read(file: str, raw: bytes, type_: Type) -> mail.Mail:
             found = mail.read(raw)
         except mail.UnreadableError as error:
             raise _no_mail(str(error)) from error
+        if not found.headed:
+            raise _no_mail("it has none of the headers of a mail")
         if not found.body:
             raise _no_mail("the message has no text")
         return found

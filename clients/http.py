@@ -139,11 +139,13 @@ class _Opened(httpx.AsyncHTTPTransport):
                 max_connections=100,
                 max_keepalive_connections=20,
                 keepalive_expiry=5.0,
-                network_backend=_Judged(find),
+                network_backend=Judged(find),
             )
 
 
-class _Judged(httpcore.AsyncNetworkBackend):
+class Judged(httpcore.AsyncNetworkBackend):
+    """Connections to addresses that `find` gives, also of other protocols."""
+
     def __init__(self, find: Find) -> None:
         self._find = find
         self._inner = httpcore.AnyIOBackend()
@@ -156,6 +158,7 @@ class _Judged(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
+        """See httpcore. Raises what `find` raises too."""
         last: Exception = httpcore.ConnectError(f"{host[:200]} has no address")
         try:
             async with asyncio.timeout(timeout):
@@ -172,6 +175,7 @@ class _Judged(httpcore.AsyncNetworkBackend):
         raise last
 
     async def sleep(self, seconds: float) -> None:
+        """See httpcore."""
         await self._inner.sleep(seconds)
 
 

@@ -12,6 +12,7 @@ answer; a browser says then from where, in Origin. Programs send none.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
@@ -25,8 +26,19 @@ _REMEMBERED = 256
 
 NAME = r"^(\*|(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?)$"
 """A pattern of a name that a service may be called by: `*.example.com` for all below one, `*` for any."""
-ORIGIN = r"^[a-z][a-z0-9+.-]*://[^/]*$"
-"""A pattern of the origin of a web page, as in https://agent.example.com."""
+ORIGIN = r"^(\*|[a-z][a-z0-9+.-]*://[^/]*)$"
+"""A pattern of the origin of a web page, as in https://agent.example.com; `*` stands for any characters in it."""
+OLLAMA = (
+    *(
+        f"{scheme}://{host}{port}"
+        for host in ("localhost", "127.0.0.1", "0.0.0.0")  # noqa: S104 -- an origin of pages, nothing is bound to it
+        for scheme in ("http", "https")
+        for port in ("", ":*")
+    ),
+    *("app://*", "file://*", "tauri://*", "vscode-webview://*", "vscode-file://*"),
+)
+"""The origins that Ollama takes requests from by default (`AllowedOrigins` in its `envconfig/config.go`): pages and
+programs on the machine of the person who looks at them."""
 
 
 class Hosts:
@@ -60,14 +72,21 @@ class Hosts:
 
 
 class Origins:
-    """`allowed` are origins of pages (RFC 6454: https://host, with the port where it is not the usual one)."""
+    """`allowed` are origins of pages (RFC 6454: https://host, with the port where it is not the usual one), in which
+    `*` stands for any characters."""
 
     def __init__(self, allowed: Iterable[str] = ()) -> None:
-        self._allowed = frozenset(origin.lower().rstrip("/") for origin in allowed)
+        origins = [origin.lower().rstrip("/") for origin in allowed]
+        self._allowed = frozenset(origin for origin in origins if "*" not in origin)
+        patterns = ["[^/]*".join(map(re.escape, origin.split("*"))) for origin in origins if "*" in origin]
+        self._patterns = re.compile("|".join(patterns)) if patterns else None
+        self._any = "*" in origins
 
     def lists(self, origin: str) -> bool:
         """Whether a setting names the origin, so that its pages may read answers, too (CORS)."""
-        return origin.lower() in self._allowed
+        origin = origin.lower()
+        listed = origin in self._allowed or self._any
+        return listed or (self._patterns is not None and self._patterns.fullmatch(origin) is not None)
 
     def allow(self, origin: str | None, host: str) -> bool:
         """Whether a request from this origin is served that came to this Host. Without an origin it is: a browser

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Rule = tuple[type[errors.JervisError], int, str]
 """(an error, the status and the code of its answer)."""
 _RETRY_AFTER = 5.0
+_ACCEPTED = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*")+')
+_WEIGHT = re.compile(r"0(?:\.\d{0,3})?|1(?:\.0{0,3})?")
 
 
 class Answers:
@@ -130,6 +133,20 @@ class Pages:
                 response.headers[hdrs.VARY] = "Origin"
 
         application.on_response_prepare.append(name)
+
+
+def accepts(request: web.Request, kind: str, *, by_name: bool = False) -> bool:
+    """Whether an answer of this media type may be given (RFC 9110 12.5.1): the most specific range of all lines of
+    Accept that fits it decides, whatever its parameters; without any, every type may. `by_name`: ranges of several
+    types do not count."""
+    weights: dict[str, float] = {}
+    for part in _ACCEPTED.findall(",".join(request.headers.getall(hdrs.ACCEPT, []))):
+        media, *parameters = (piece.strip().lower() for piece in part.split(";"))
+        weight = next((text[2:] for text in parameters if text.startswith("q=")), "1")
+        if media:
+            weights[media] = max(weights.get(media, 0.0), float(weight) if _WEIGHT.fullmatch(weight) else 1.0)
+    ranges = (kind,) if by_name else (kind, f"{kind.partition('/')[0]}/*", "*/*")
+    return next((weights[media] > 0 for media in ranges if media in weights), not by_name and not weights)
 
 
 def require_json(request: web.Request) -> None:

@@ -4,37 +4,90 @@ reads it (docs/tools.md)."""
 from __future__ import annotations
 
 import json
+from collections import Counter
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel, to_snake
+
+from crds import domains, patterns
 
 _Pattern = Annotated[str, Field(min_length=1, max_length=320)]
 _Patterns = Annotated[tuple[_Pattern, ...], Field(max_length=1000)]
 _Connection = Annotated[str, Field(max_length=253, pattern=r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$")]
 
 
+class Mode(StrEnum):
+    """What a call of a tool of another server needs. The later one is the stricter."""
+
+    READ = "read"
+    """Nothing: it changes nothing outside, and takes nothing there that the server may not have (docs/effects.md)."""
+    PERMIT = "permit"
+    """A permit that names it, else a person."""
+    ASK = "ask"
+    """A person, whatever permits say."""
+
+
+_STRICTEST = (Mode.ASK, Mode.PERMIT, Mode.READ)
+
+
 class Server(BaseModel):
     """A server of the Model Context Protocol (streamable HTTP). `clients` and `tools` are allow-lists, in which `*`
-    stands for any text; `readOnly`: its tools change nothing outside, and calls need no approval."""
+    stands for any text."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True, use_attribute_docstrings=True
     )
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
-    """Its tools are called name.tool."""
+    """Its tools are called name.tool. No two servers have the same."""
     url: Annotated[str, Field(pattern=r"^https?://[^/\s@]+(/\S*)?$", max_length=2000)]
     """Without a user or password."""
     clients: _Patterns
     """Clients that it is offered to; * stands for any text."""
     tools: _Patterns
     """Its tools that may be called; * stands for any text."""
-    read_only: bool = False
-    """Its tools change nothing outside: calls need no approval."""
+    modes: Annotated[dict[_Pattern, Mode], Field(max_length=1000)] = Field(default_factory=dict)
+    """What a call needs, by names of tools, in which * stands for any text, as in {"get_*": read}: read (nothing: it
+    changes nothing outside), permit (a permit that names it, else a person), ask (a person). The strictest that fits
+    holds; of a tool that none fits, ask."""
+    trust_read_only_hint: bool = False
+    """A tool that no entry of modes fits, and of which the server itself says that it only reads (readOnlyHint), is
+    read."""
+    hosts: _Patterns = ()
+    """Hosts that the arguments of its reading tools may name beside fetchHosts and the client's own, as in
+    *.example.com; * for tools that call no host they are given."""
     seconds: Annotated[float, Field(gt=0, le=600)] = 60.0
     """Seconds of the longest call."""
+
+    def mode(self, tool: str, *, hinted: bool) -> Mode:
+        """Of the tool of this name; `hinted`: the server says that it only reads."""
+        fitting = {mode for pattern, mode in self.modes.items() if patterns.matches(pattern, tool)}
+        if not fitting:
+            return Mode.READ if hinted and self.trust_read_only_hint else Mode.ASK
+        return next(mode for mode in _STRICTEST if mode in fitting)
+
+    def lets(self, host: str) -> bool:
+        """Whether the arguments of its reading tools may name the host."""
+        return any(patterns.matches(domains.hostname(pattern), domains.hostname(host)) for pattern in self.hosts)
+
+    @property
+    def reads(self) -> bool:
+        """Whether any of its tools may be one that reads."""
+        return self.trust_read_only_hint or Mode.READ in self.modes.values()
+
+
+def _differ(servers: tuple[Server, ...]) -> tuple[Server, ...]:
+    """Raises ValueError for two servers of one name: which of them a tool is of could not be told."""
+    if twice := [name for name, times in Counter(one.name for one in servers).items() if times > 1]:
+        raise ValueError(f"every name may occur once, and {', '.join(twice)} occurs again; name its tools in one entry")
+    return servers
+
+
+Servers = Annotated[tuple[Server, ...], AfterValidator(_differ), Field(max_length=20)]
+"""Servers of different names."""
 
 
 class Tools(BaseModel):
@@ -74,8 +127,8 @@ class Tools(BaseModel):
     ] = None
     """Path of a file of OSV records (JSON, JSON lines, or a ZIP of JSON files) in the pod of a run, mounted by
     job.extraVolumes; empty: dependencies are listed and not judged."""
-    mcp_servers: Annotated[tuple[Server, ...], Field(max_length=20)] = ()
-    """Servers of the Model Context Protocol (streamable HTTP) whose tools agents may use; those with readOnly the
+    mcp_servers: Servers = ()
+    """Servers of the Model Context Protocol (streamable HTTP) whose tools agents may use; those that only read the
     knowledge base's decision agent, too."""
 
     def variables(self) -> dict[str, str]:

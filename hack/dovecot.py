@@ -48,6 +48,10 @@ namespace inbox {{
     special_use = \\Trash
     auto = create
   }}
+  mailbox Sent {{
+    special_use = \\Sent
+    auto = create
+  }}
 }}
 {services}
 service stats {{

@@ -120,9 +120,9 @@ class Release(BaseSettings):
     """The model that chooses the decision agent's tools and writes its answers."""
     decision_num_ctx: int | None = Field(default=None, ge=512)
     """Its window; not set: the backend's."""
-    agent_servers: list[tools.Server] = Field(default_factory=list, max_length=20)
+    agent_servers: tools.Servers = ()
     """Servers of the Model Context Protocol whose reading tools the agent has (docs/tools.md): the chart's
-    job.tools.mcpServers, those with readOnly."""
+    job.tools.mcpServers."""
 
     tika_url: str = ""
     """Empty: files that need Tika are refused."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import crds.errors
@@ -25,6 +26,7 @@ class Outcome:
     `waiting` the number of effects in `task_results` that approval is asked for, `about` the entry of the ledger of an
     answer that it is asked for.
     `messages_read` is the number of the user's messages that the last round read; None where none began.
+    `absent_tools` says which tools of other servers the agents did not have, and why.
     """
 
     reason: exit_reasons.ExitReason
@@ -38,6 +40,7 @@ class Outcome:
     plan: pendingtask.PlanOutcome | None = None
     waiting: int = 0
     messages_read: int | None = None
+    absent_tools: str = ""
     about: str = ""
 
     @property
@@ -48,6 +51,14 @@ class Outcome:
         if self.reason in exit_reasons.FINAL | exit_reasons.ASKS:
             return exit_reasons.FINISHED
         return exit_reasons.FAILED
+
+
+def without_tools(absent: Mapping[str, str]) -> str:
+    """One sentence about tools that are left out, by name with the reason; "" where none is."""
+    if not absent:
+        return ""
+    count = f"{len(absent)} {'is' if len(absent) == 1 else 'are'} left out: "
+    return count + "; ".join(f"{name} ({why.rstrip('.')})" for name, why in absent.items())
 
 
 def drained(why: str) -> Outcome:

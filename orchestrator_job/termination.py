@@ -3,12 +3,12 @@
     {"exitReason", "summary" (<= 2 KiB), "attempt", "ref"? {store, collection, key}, "questions"? [{id, text}],
      "waiting"? number of effects that wait for approval, "about"?, "plan"? "Made" | "Amended" | "Failed",
      "messagesRead"?, "unavailable"? such as "router" or "mongodb", "retryAfterSeconds"?,
-     "field"?, "remedy"?}
+     "absentTools"?, "field"?, "remedy"?}
 
 Every field is bounded here: summary 2 KiB, at most 16 questions with ids of 63 characters and texts of 2 KiB, field and
-remedy 256 bytes, retryAfterSeconds a whole number up to a day; `about` 253 characters, or it is left out, because a
-part of it would be another request. Nothing nests deeper than questions[].text. The effects themselves are in
-`task_results`. A message that is too long is shortened: questions before the summary.
+remedy 256 bytes, absentTools 512 bytes, retryAfterSeconds a whole number up to a day; `about` 253 characters, or it is
+left out, because a part of it would be another request. Nothing nests deeper than questions[].text. The effects
+themselves are in `task_results`. A message that is too long is shortened: questions before the summary.
 
 Source: Kubernetes "Determine the Reason for Pod Failure" (4096 bytes per container; the kubelet cuts longer ones, which
 would leave broken JSON).
@@ -23,9 +23,11 @@ from typing import Any
 
 from crds import approvals, pendingtask
 from orchestrator_job import outcome
+from text import surrogates
 
 LIMIT = 4096
 _FIELD_BYTES = 256
+_TOOLS_BYTES = 512
 _SHORTEST_QUESTION = 64
 _MOST_QUESTIONS = 16
 _ID_BYTES = 63
@@ -43,7 +45,7 @@ def encode(result: outcome.Outcome, task_uid: str, attempt: int) -> bytes:
     count = min(len(result.questions), _MOST_QUESTIONS)
     while True:
         body = _body(result, task_uid, attempt, summary_bytes, question_bytes, count)
-        message = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+        message = surrogates.clean(json.dumps(body, ensure_ascii=False, separators=(",", ":"))).encode()
         if len(message) <= LIMIT:
             return message
         # Escapes (quotes, newlines, control characters) count after encoding, hence the loop instead of arithmetic.
@@ -92,6 +94,8 @@ def _body(
         body["unavailable"] = result.unavailable
     if result.retry_after is not None and math.isfinite(result.retry_after):
         body["retryAfterSeconds"] = min(max(0, math.ceil(result.retry_after)), _LONGEST_RETRY)
+    if result.absent_tools:
+        body["absentTools"] = shorten(result.absent_tools, _TOOLS_BYTES)
     for name, value in (("field", result.field), ("remedy", result.remedy)):
         if value is not None:
             body[name] = shorten(value, _FIELD_BYTES)

@@ -55,7 +55,13 @@ class Allotment:
                 reservation.awaiting.discard(model)
                 reservation.active = now
                 effects += [Announced(reservation.id)] if reservation.ready else []
+        elif error and reservation is not None and reservation.implicit and not self._there(host, reservation):
+            effects += self._end(host, now)
         return effects + self.advance(host, now)
+
+    def _there(self, host: Host, reservation: Reservation) -> bool:
+        """Is what it is reserved for in memory, or on its way there?"""
+        return host.residency is None or reservation.model_set in host.residency.active
 
     def unloaded(self, host: Host, model: str, now: float) -> list[Effect]:
         """/api/ps does not list a model any more that was to be unloaded."""
@@ -98,9 +104,31 @@ class Allotment:
             effects += self._wake(key.model, gpus, demand, now)
             if not any(self._serves(host, key.model, demand, now) for host in gpus):
                 wishes.append((demand, key.model, gpus))
+            elif len(gpus) > 1 and now - line.oldest() >= self._pace.residence:
+                # Those that serve it have too much to do: another GPU that has nothing to do takes the set as well.
+                wishes.append((demand, key.model, tuple(host for host in gpus if _at_rest(host))))
         for demand, model, gpus in sorted(wishes, key=lambda wish: wish[0]):
             effects += self._place(model, gpus, demand, now)
         return effects
+
+    def missed(self, model: str, gpus: tuple[Host, ...], now: float) -> list[Effect]:
+        """A CPU has a request for the model: demand as if it waited, for a GPU where nothing has to go for it. No
+        reservation comes of it."""
+        if any(host.residency is None for host in gpus):
+            return []
+        effects = self._wake(model, gpus, Demand(Level.P3, now), now)
+        options: list[tuple[Cost, Host, str]] = []
+        for host in gpus:
+            book = host.residency
+            if book is None or book.means(model):
+                return effects
+            if host.reservation is None and not book.moving and not book.waits(model, now):
+                options += [(self._cost(host, book, s), host, s) for s in book.holding(model) if not book.evicted(s)]
+        if not options:
+            return effects
+        _, host, target = min(options, key=lambda option: option[0])
+        effects += self._begin(host, target, now, urgent=False)
+        return effects + self.advance(host, now) + self.status(host)
 
     def urgent(self, run: Run, now: float) -> list[Effect]:
         """A P0 request runs: the GPU is reserved for its kind, unless it is reserved already or its pool's last."""
@@ -110,15 +138,10 @@ class Allotment:
         model_set = next((name for name in host.residency.active if model in host.residency.names([name])), "")
         if not host.residency.special(model_set):
             return []
-        self._reserve_implicitly(host, model_set, run.request.id, now)
+        until, name = now + host.backend.durations.longest, host.backend.name
+        host.reservation = Reservation(f"p0-{run.request.id}", IMPLICIT, name, model_set, until, now, implicit=True)
+        self._homing.discard(name)
         return self.status(host)
-
-    def _reserve_implicitly(self, host: Host, model_set: str, number: int, now: float) -> None:
-        until = now + host.backend.durations.longest
-        host.reservation = Reservation(
-            f"p0-{number}", IMPLICIT, host.backend.name, model_set, until, now, implicit=True
-        )
-        self._homing.discard(host.backend.name)
 
     def _wake(self, model: str, gpus: tuple[Host, ...], demand: Demand, now: float) -> list[Effect]:
         """Load it again where it is meant to be and is not."""
@@ -126,7 +149,7 @@ class Allotment:
         for host in gpus:
             book = host.residency
             if book is not None and book.means(model) and not book.warm(model):
-                book.demand(model)
+                book.demand(model, now)
                 if demand.level is Level.P0:
                     book.first(model)
                 effects += self.advance(host, now)
@@ -144,33 +167,37 @@ class Allotment:
             # A change that has begun is completed first, but not before a P0 (what that would stop is asked below).
             if book is None or book.means(model) or (book.moving and demand.level is not Level.P0):
                 continue
+            if book.waits(model, now):
+                continue  # what cannot be loaded throws nothing out
             if host.reservation is not None and demand.level > Level.P2 and now < demand.due:
                 continue
             for target in book.holding(model):
                 options.append((book.moving, self._cost(host, book, target), host, target))
-        if not options:
-            return []
-        _, cost, host, target = min(options, key=lambda option: option[:2])
-        book = host.residency
-        assert book is not None
+        for _, cost, host, target in sorted(options, key=lambda option: option[:2]):
+            book, reservation = host.residency, host.reservation
+            assert book is not None
+            standing = self._standing(host, book, target, cost, now)
+            if not swaps.worthwhile(demand, standing, now, self._pace):
+                continue
+            if reservation is not None and reservation.implicit and standing.evicts:
+                host.reservation = None
+            effects = self._begin(host, target, now, urgent=demand.level is Level.P0)
+            book.first(model)
+            return effects + self.advance(host, now) + self.status(host)
+        return []
+
+    def _standing(self, host: Host, book: Residency, target: str, cost: Cost, now: float) -> Standing:
         reservation = host.reservation
         other = reservation is not None and reservation.model_set != target
-        standing = Standing(
+        return Standing(
             evicts=bool(book.evicted(target)),
-            since=book.since,
+            # What nobody has used yet is kept for nobody.
+            since=book.since if book.adopted or host.used >= book.since else float("-inf"),
             reserved=reservation is not None and not reservation.implicit,
             urgent=other and reservation is not None and reservation.implicit,
-            kept=self._waiting_for(book.leaving(target)) if cost.rank == 3 else None,
+            kept=self._waiting_for(book, target, now) if cost.rank == 3 else None,
+            idle=not host.load,
         )
-        if not swaps.worthwhile(demand, standing, now, self._pace):
-            return []
-        if reservation is not None and reservation.implicit and standing.evicts:
-            host.reservation = None
-        if demand.level is Level.P0 and host.reservation is None and book.special(target) and self._spare(host):
-            self._reserve_implicitly(host, target, book.swaps + book.loads, now)
-        effects = self._begin(host, target, now, urgent=demand.level is Level.P0)
-        book.first(model)
-        return effects + self.advance(host, now) + self.status(host)
 
     def _begin(self, host: Host, target: str, now: float, *, urgent: bool) -> list[Effect]:
         """Start a change. With `urgent`, requests that can be preempted are."""
@@ -202,7 +229,9 @@ class Allotment:
             for other in self._fleet.hosts.values()
         )
 
-    def _waiting_for(self, models: frozenset[str]) -> Demand | None:
+    def _waiting_for(self, book: Residency, target: str, now: float) -> Demand | None:
+        """Who waits for what would go, without those whose model cannot be loaded there now."""
+        models = [model for model in book.leaving(target) if not book.waits(model, now)]
         lines = [line.demand() for key, line in self._queue.lines.items() if key.model in models]
         if not lines:
             return None
@@ -303,12 +332,12 @@ class Allotment:
                 reservation.loading.add(model)
                 effects.append(Load(reservation.backend, model, None, host.backend.keep_alive))
         if book is not None and reservation.model_set:
-            if reservation.model_set not in book.active:
-                effects += self._begin(host, reservation.model_set, now, urgent=True)
             wanted = book.names([reservation.model_set])
+            if reservation.model_set not in book.active and not all(book.waits(model, now) for model in wanted):
+                effects += self._begin(host, reservation.model_set, now, urgent=True)
             reservation.awaiting = {model for model in wanted if not book.warm(model)}
             for model in reservation.awaiting:
-                book.demand(model)
+                book.demand(model, now)
             effects += preemption.cancel(filter(preemption.possible, host.runs(wanted)))
             effects += self.advance(host, now)
         return effects + self.status(host)
@@ -334,6 +363,8 @@ class Allotment:
         for host in self._fleet.hosts.values():
             if host.reservation is not None:
                 effects += self._end(host, now) if self._over(host, host.reservation, now) else self._extended(host)
+            if host.reservation is not None and not host.reservation.ready and host.residency is not None:
+                effects += self._prepare(host, host.reservation, now)  # a try that was too early is due by now
             effects += self._go_home(host, now)
             effects += self.advance(host, now)
         return effects
@@ -376,7 +407,7 @@ class Allotment:
         if self._elsewhere(host, home):
             self._homing.discard(name)
             return []
-        kept = self._waiting_for(book.leaving(home))
+        kept = self._waiting_for(book, home, now)
         if kept is not None and kept.level <= Level.P2:
             return []
         effects = self._begin(host, home, now, urgent=False)
@@ -411,6 +442,10 @@ class Allotment:
             if reservation is not None and not reservation.ready:
                 effects.append(Announced(reservation.id, f"backend {name!r} was removed"))
         return effects
+
+
+def _at_rest(host: Host) -> bool:
+    return not host.load and host.reservation is None and host.residency is not None and not host.residency.moving
 
 
 def _reservable(host: Host) -> bool:

@@ -171,7 +171,7 @@ def _choice(
     elif prospect.unfit is not None:
         why = _UNFIT[prospect.unfit]
     elif not prospect.later:
-        why = f"{request.level.label} waits for the GPU"
+        why = f"a CPU: {request.level.label} goes there while every GPU is away or reserved for other models"
     elif not prospect.admitted:
         assert host.reservation is not None
         owner = host.reservation.named(owners=owners)

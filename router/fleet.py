@@ -8,8 +8,9 @@ all requests when no GPU is available or all of them are reserved for other mode
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
+from itertools import chain
 
 from crds.gpubackend import Capability
 from router import priority
@@ -91,12 +92,26 @@ class Fleet:
                 fresh.append(host)
         for host in before.values():
             host.residency, host.reservation = None, None
+            there = host.backend.available
+            host.update(replace(host.backend, available=False))
+            host.missed(now, there=there)
         self.managed = any(host.residency is not None for host in self.hosts.values())
         openai = [host.backend.models or frozenset() for host in self.hosts.values() if host.backend.openai]
         self.foreign = frozenset({""}).union(*openai) if openai else frozenset()
-        self._gone = {name: host for name, host in before.items() if host.load}
-        self.forget_routes()
+        self._gone = before
+        self.tick(now)
         return fresh
+
+    def tick(self, now: float) -> None:
+        """Time has passed: what was removed is forgotten when nothing runs there and nobody waits for it any more; an
+        object may be replaced by deleting it first. A model that could not be loaded may be tried again by now."""
+        self._gone = {name: host for name, host in self._gone.items() if host.load or host.due_back(now, self._grace)}
+        self.forget_routes()
+
+    @property
+    def missing(self) -> bool:
+        """Is there something that cannot serve now and is waited for?"""
+        return any(host.gone for host in chain(self.hosts.values(), self._gone.values()))
 
     def forget_routes(self) -> None:
         """Something changed that routes depend on."""
@@ -104,7 +119,7 @@ class Fleet:
 
     def ended(self, host: Host) -> None:
         """A request ended there: a backend that is gone is forgotten with its last one."""
-        if not host.load and self._gone.get(host.backend.name) is host:
+        if not (host.load or host.gone) and self._gone.get(host.backend.name) is host:
             del self._gone[host.backend.name]
 
     def load(self, name: str) -> int:
@@ -189,7 +204,7 @@ class Fleet:
             and (need is None or need in host.backend.capabilities)
             and (host.backend.gpu or on_cpu)
             and not (request.ollama and host.backend.openai)
-            for host in self.hosts.values()
+            for host in chain(self.hosts.values(), self._gone.values())
             if host.gone
         )
 
@@ -253,4 +268,7 @@ class Fleet:
 
 def closed(gpu: Host, model: str) -> bool:
     """Is the GPU reserved, and not for that model? Then who needs it may use a CPU, at any level."""
-    return gpu.reservation is not None and gpu.residency is not None and not gpu.residency.means(model)
+    reservation, book = gpu.reservation, gpu.residency
+    if reservation is None or book is None or book.means(model):
+        return False
+    return model not in book.names([reservation.model_set] if reservation.model_set else [])

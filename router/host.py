@@ -88,6 +88,7 @@ class Host:
         "_served",
         "backend",
         "gone",
+        "known",
         "limit",
         "load",
         "owned",
@@ -115,6 +116,8 @@ class Host:
         self.reservation: Reservation | None = None
         self.residency: Residency | None = None
         self.backend = backend
+        self.known = backend.models or frozenset()
+        """Its models, as it last listed them: one with a new address has not been asked yet."""
         self.owned = _owned(backend)
         self.limit = backend.num_parallel
         """Requests at once for each model: `num_parallel`, or less while it starts slowly."""
@@ -126,6 +129,8 @@ class Host:
         if backend.available and not self.backend.available and self.backend.models is not None:
             self._ramp, self._served = 1, 0
         self.backend = backend
+        if backend.models is not None:
+            self.known = backend.models
         self.owned = _owned(backend)
         self.limit = min(backend.num_parallel, self._ramp)
 
@@ -140,10 +145,14 @@ class Host:
 
     def returns(self, model: str, now: float, grace: float) -> bool:
         """It cannot serve the model now and is expected to soon: it could `grace` seconds ago."""
-        if model not in (self.backend.models or ()):
+        if model not in self.known:
             return False
         since = [self.gone[key] for key in ("", model) if key in self.gone]
         return bool(since) and now - min(since) < grace and (self.backend.available or self.backend.expected)
+
+    def due_back(self, now: float, grace: float) -> bool:
+        """It is away as a whole, and was there `grace` seconds ago."""
+        return "" in self.gone and now - self.gone[""] < grace and self.backend.expected
 
     def room(self, model: str) -> bool:
         """Is a slot free for that model, and the model where it can be used?"""

@@ -77,9 +77,12 @@ class Residency:
     ) -> None:
         self.backend = backend
         self.active: tuple[str, ...] = ()
-        """Sets that are in memory or on their way there, in the order in which they were chosen."""
+        """Sets of which a model is in memory or on its way there, in the order in which they were chosen. That a set
+        was chosen is not enough: one whose models could not be loaded, or have left by themselves, is not there."""
         self.since = float("-inf")
         """When that changed."""
+        self.adopted = True
+        """What is there was found there: an earlier router may have used it a moment ago."""
         self.known = False
         """Was the memory looked at since the server came (back)?"""
         self.swaps = 0
@@ -117,6 +120,10 @@ class Residency:
         """Could it not be loaded, again and again, and is it too early for another try?"""
         return self._failures.get(model, 0) >= self._patience.tries and now < self._not_before.get(model, 0.0)
 
+    def waits(self, model: str, now: float) -> bool:
+        """Could it not be loaded, and is it too early for another try?"""
+        return now < self._not_before.get(model, 0.0)
+
     @property
     def moving(self) -> bool:
         """Something is being unloaded or loaded."""
@@ -147,8 +154,8 @@ class Residency:
         return min(self._sets.values(), key=lambda one: (one.urgency, one.name)).name
 
     def names(self, sets: Iterable[str]) -> frozenset[str]:
-        """The models of those sets."""
-        return frozenset(model for name in sets for model in self._contents[name])
+        """The models of those sets; none of one that a specification has lost."""
+        return frozenset(model for name in sets for model in self._contents.get(name, ()))
 
     # What shall stand.
 
@@ -174,7 +181,7 @@ class Residency:
         if evicted:
             self.swaps += 1
         self.active = (*(name for name in self.active if name not in evicted and name != target), target)
-        self.since = now
+        self.since, self.adopted = now, False
         keep = self.names(self.active)
         for model in sorted((loaded | self._states.keys()) - keep):
             self._states[model] = State.LEAVING
@@ -182,11 +189,13 @@ class Residency:
         for model in sorted(self.names([target]), key=lambda name: (self._members[name].urgency, name)):
             if self._states.get(model) is State.LEAVING and model not in self._asked:
                 self._states[model] = State.LOADING if model in self._under_way else State.WARM
-            self.demand(model)
+            self.demand(model, now)
+        self._settle()
 
-    def demand(self, model: str) -> None:
-        """A request needs it: load it when its turn comes, unless it is there. It must be meant to be there."""
-        if self._states.get(model) not in (State.LOADING, State.WARM):
+    def demand(self, model: str, now: float) -> None:
+        """A request needs it: load it when its turn comes, unless it is there or it is too early for another try. It
+        must be meant to be there."""
+        if self._states.get(model) not in (State.LOADING, State.WARM) and not self.waits(model, now):
             self._wanted[model] = None
 
     def first(self, model: str) -> None:
@@ -196,7 +205,7 @@ class Residency:
 
     def adopt(self, loaded: frozenset[str], now: float) -> None:
         """A server that was not asked before: take what is in its memory for the work of an earlier router."""
-        self.known = True
+        self.known = self.adopted = True
         by_presence = sorted(self._sets, key=lambda name: (-len(self._contents[name] & loaded), name))
         for name in by_presence:
             if self._contents[name] & loaded and self._fits([*self.active, name]):
@@ -217,6 +226,7 @@ class Residency:
         for model, state in list(self._states.items()):
             if state is State.WARM and model not in loaded and not busy(model):
                 self._forget(model)
+        self._settle()
 
     def unloaded(self, model: str) -> None:
         """/api/ps has lost a model that was asked to leave."""
@@ -237,6 +247,7 @@ class Residency:
         failures = self._failures[model] = self._failures.get(model, 0) + 1
         wait = min(self._patience.retry * 2 ** (failures - 1), self._patience.longest)
         self._not_before[model] = now + (self._patience.longest if failures >= self._patience.tries else wait)
+        self._settle()
 
     def step(self, busy: Callable[[str], bool], now: float) -> Iterator[Load | Unload]:
         """What is to be done next; nothing while it is under way."""
@@ -255,7 +266,7 @@ class Residency:
         for model in list(self._wanted):
             if model not in self.names(self.active):
                 del self._wanted[model]
-            elif now >= self._not_before.get(model, 0.0):
+            elif not self.waits(model, now):
                 del self._wanted[model]
                 self._states[model] = State.LOADING
                 self._under_way.add(model)
@@ -263,6 +274,11 @@ class Residency:
                 member = self._members[model]
                 yield Load(self.backend, model, member.num_ctx, self.keep_alive)
                 return
+
+    def _settle(self) -> None:
+        """Sets of which nothing is there any more, or on its way, are not there."""
+        near = self._states.keys() | self._wanted.keys()
+        self.active = tuple(name for name in self.active if self._contents[name] & near)
 
     def _forget(self, model: str) -> None:
         self._states.pop(model, None)

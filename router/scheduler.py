@@ -176,9 +176,10 @@ class Scheduler:
             self._queue.remove(request)
             effects.append(Refuse(request, Reason.DEADLINE))
         effects += self._allotment.tick(now)
-        if any(host.gone for host in self._fleet.hosts.values()):
+        missing = self._fleet.missing
+        self._fleet.tick(now)
+        if missing:
             effects += self._purge(now)  # those who waited for one that has been away for too long by now
-        self._fleet.forget_routes()  # a model that could not be loaded may be tried again by now
         return effects + self._fill_all(now) + self._react(now)
 
     # Questions.
@@ -265,6 +266,9 @@ class Scheduler:
         effects: list[Effect] = [Dispatch(request, host.backend.name)]
         if host.residency is not None and request.level is Level.P0 and request.need is not Capability.EMBED:
             effects += self._allotment.urgent(run, now)
+        elif self._fleet.managed and not host.backend.gpu and request.metered:
+            gpus = self._fleet.route(self._fleet.key(request), now).gpus
+            effects += self._allotment.missed(request.model, gpus, now) if gpus else _NOTHING
         return effects
 
     def _fill(self, host: Host, now: float) -> list[Effect]:

@@ -124,11 +124,12 @@ class Settings(Release):
     allowed_hosts: Annotated[tuple[HostPattern, ...], UNIQUE] = ()
     """Further names that clients may call the router by, such as that of a Gateway; router.ingress.host needs no entry.
     *.example.com for all below one, * for any. Needed where auth.required is false."""
-    origins: tuple[Origin, ...] = ()
+    origins: tuple[Origin, ...] = browsers.OLLAMA
     """Web pages of other origins that may call, as in https://agent.example.com, and read answers (CORS); programs
-    always may."""
+    always may. * in a name stands for any characters. By default Ollama's own: pages of this machine, app:// and the
+    like."""
     extra_paths: Annotated[tuple[ExtraPath, ...], UNIQUE] = ()
-    """Further paths below /api/ and /v1/ that any client may call; without it they need an administrator's token."""
+    """Further paths below /api/ and /v1/ that any client may call; without it an administrator alone may."""
     anonymous_ceiling: Ceiling | None = None
     """The most urgent priority of callers without a token; below P0 they reserve no GPU either."""
     max_waiting: Annotated[int, Field(ge=1)] = _QUEUE.count

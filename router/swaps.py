@@ -1,8 +1,9 @@
 """When a GPU changes from one model set to another, and which GPU does: pure rules.
 
 Changing costs a drain, an unload and a load, so requests for the loaded set are collected and served first (A B A B
-becomes A A B B), a set stays for a while, and background work alone never causes a change before it is due. An
-announced reservation stands against every change; one that came with a P0 request yields to who is due.
+becomes A A B B), a set stays for a while, and background work alone causes no change before it is due, unless the GPU
+has nothing else to do. An announced reservation stands against every change; one that came with a P0 request yields to
+another P0 and to who is due.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ class Standing:
     reserved: bool
     """It is reserved by an announcement."""
     urgent: bool
-    """A P0 request reserved it for the present set."""
+    """A P0 request reserved it for the present set; the next one for it is expected."""
     kept: Demand | None
     """Who waits for what would go."""
+    idle: bool = False
+    """Nothing runs there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +53,13 @@ def worthwhile(demand: Demand, standing: Standing, now: float, pace: Pace) -> bo
     if standing.reserved:
         return False
     kept, due = standing.kept, now >= demand.due
-    if demand.level is Level.P0 and not standing.urgent and (kept is None or kept.level > Level.P0):
+    if demand.level is Level.P0 and (kept is None or kept.level > Level.P0):
         return True
     if demand.level is not Level.P0 and standing.urgent and not due:
         return False
     if now - standing.since < pace.residence:
         return False
-    if demand.level >= Level.P3 and not due:
+    if demand.level >= Level.P3 and not due and not (standing.idle and kept is None):
         return False
     if kept is None or kept.level > demand.level:
         return True

@@ -175,6 +175,10 @@ class Line:
         """How many of a level."""
         return len(self._fresh[level]) + len(self._returned[level])
 
+    def oldest(self) -> float:
+        """When the first of them arrived. The line must not be empty."""
+        return min(request.arrived for request in self._oldest())
+
     def demand(self) -> tuple[Level, float]:
         """(the most urgent level, the earliest moment at which a request is due). The line must not be empty."""
         best = min(level for level in _LEVELS if self.waits(level))

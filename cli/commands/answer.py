@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 from typer import Argument
 
-from cli import edits, errors, options, order, printable, reading
+from cli import edits, errors, options, order, reading
 from cli.commands import done
 from cli.session import Session
 from crds import pendingtask
 from crds.phases import Phase
+from text import printable
 
 
 @options.acting

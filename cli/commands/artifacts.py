@@ -10,11 +10,12 @@ from typing import Annotated
 from rich import console, text
 from typer import Option
 
-from cli import archive, errors, options, output, printable
+from cli import archive, errors, options, output
 from cli.commands import result
 from cli.reading import Object
 from cli.session import Session
 from cli.views import table
+from text import printable
 
 
 @options.streaming

@@ -9,11 +9,12 @@ from typing import Annotated, Any
 from rich import console, text
 from typer import Option
 
-from cli import options, output, printable, reading, services
+from cli import options, output, reading, services
 from cli.session import Session
 from cli.views import backends as view
 from cli.views import models
 from crds import errors
+from text import printable
 
 _SECONDS = 10.0
 

@@ -10,11 +10,12 @@ import pydantic
 import typer
 from typer import Option
 
-from cli import errors, options, printable, services
+from cli import errors, options, services
 from cli.knowledge import erase
 from cli.reading import Object
 from cli.session import Session
 from crds import scope
+from text import printable
 
 _PAUSE = 1.0
 _KB_SECONDS = 60.0

@@ -12,13 +12,14 @@ import typer
 from rich import console, progress, table
 
 from cli import __main__ as tasks
-from cli import codes, errors, printable
+from cli import codes, errors
 from cli.knowledge import access, answer, code, documents, erase, folder, ingest, registry, reindex
 from cli.output import Format, Output
 from cli.views import table as views
 from crds import errors as root
 from crds import priority, scope
 from kb import api, client
+from text import printable
 
 
 def add(

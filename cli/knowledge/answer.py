@@ -6,8 +6,9 @@ import json
 import sys
 from typing import TextIO
 
-from cli import codes, printable
+from cli import codes
 from kb import api, client
+from text import printable
 
 _LINE_CHARS = 200
 _SHOWN = 5
@@ -37,7 +38,7 @@ class Tree:
             self._line("│  ! ", " ".join(part for part in (event.message, event.suggestion) if part))
         elif event.type == "status":
             self._line("│  ", event.message or "")
-            if event.verdict:
+            if event.verdict and event.content:
                 self._line("│    ", event.content or "")
         else:
             self._end(event)

@@ -13,14 +13,14 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from cli import errors, printable
+from cli import errors
 from cli.knowledge import access
 from cli.output import Format, Output
 from cli.views import table
 from codegraph import api
 from contracts.api import message
 from crds import scope
-from text import source_text
+from text import printable, source_text
 
 _Reply = TypeVar("_Reply", bound=message.Reply)
 _Question = TypeVar("_Question", bound=api.CodeQuestion)

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from cli import printable
 from cli.knowledge import access
 from cli.output import Format, Output
 from cli.views import table
 from kb import api
+from text import printable
 
 _Id = Annotated[str, typer.Argument(metavar="ID", help="Id of the document, as a list prints it.")]
 

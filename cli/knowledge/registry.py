@@ -11,12 +11,13 @@ import pydantic
 import typer
 from pydantic import alias_generators
 
-from cli import errors, printable
+from cli import errors
 from cli.knowledge import access
 from cli.output import Format, Output
 from cli.views import table
 from crds import scope
 from kb import api
+from text import printable
 
 _Draft = TypeVar("_Draft", bound=api.Request)
 _Key = Annotated[str, typer.Argument(metavar="KEY", help="Key of the rule, unique in its scope.")]

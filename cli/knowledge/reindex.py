@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from cli import printable
 from cli.knowledge import access
 from cli.output import Format, Output
 from kb import api
+from text import printable
 
 
 def status(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from rich import console, text
 
-from cli import printable
 from cli.views import table
 from crds import conditions, gpubackend
+from text import printable
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich import console, text
 
-from cli import printable
+from text import printable
 from cli.views import table
 from crds.approvals import AllowedBy
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from rich import console, text
 
-from cli import age, printable
+from cli import age
 from cli.views import table
 from contracts.api import history
+from text import printable
 
 _SUMMARY = 80
 

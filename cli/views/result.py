@@ -8,8 +8,8 @@ from typing import Any
 
 from rich import console, text
 
-from cli import printable
 from cli.views import effects, table
+from text import printable
 
 
 def draw(stored: Mapping[str, Any]) -> console.RenderableType:

@@ -8,11 +8,12 @@ from datetime import datetime
 
 from rich import console, text
 
-from cli import age, order, printable
+from cli import age, order
 from cli.views import effects, queue, table, waiting
 from contracts.api import queue_api
 from crds import labels, pendingtask, permits, phases
 from crds.pendingtask import UserTaskKind
+from text import printable
 
 _SHOWN = 400
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from rich import table, text
 
-from cli import printable
+from text import printable
 
 Row = Sequence[str]
 

@@ -7,9 +7,10 @@ from datetime import datetime
 
 from rich import console, text
 
-from cli import age, printable
+from cli import age
 from cli.views import table
 from contracts.api.history import Effect, Step, Trace
+from text import printable
 
 _HEADS = ("STEP", "AGENT", "STATUS", "BEGAN", "TOOK", "CALLS", "TOOLS", "TOKENS", "CONFIDENCE")
 

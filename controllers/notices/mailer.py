@@ -1,27 +1,23 @@
 """A notice as a mail: its text, and its way to the mail server of the installation.
 
-smtplib of the standard library in two threads, because one mail at a time is enough: aiosmtplib would be one more
-dependency. A notice that is sent again has the same Message-ID, by which mail servers and readers know it.
+A notice that is sent again has the same Message-ID, by which mail servers and readers know it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
-import smtplib
 import ssl
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
-from email import policy, utils
-from email.message import EmailMessage
+from email import utils
 from enum import StrEnum
 from typing import Any
 
 import orjson
 
-from clients import tls_trust
+from clients import smtp, tls_trust
+from text import outgoing_mail
 
 _SUBJECT_CHARS = 200
 _SECONDS = 30.0
@@ -62,7 +58,7 @@ class Mailer:
     ) -> None:
         self._server, self._wall, self._context, self._seconds = server, wall, context, seconds
         self._away_until = float("-inf")
-        self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="mail")
+        self._slots = asyncio.Semaphore(2)
 
     async def send(self, address: str, notice_id: str, event: str, body: str) -> str:
         """Why the server did not take the mail, "" when it did. Never raises for what a server or network can do."""
@@ -72,47 +68,52 @@ class Mailer:
         if loop.time() < self._away_until:
             return f"{self._server.host} could not be reached, and is asked again in a few seconds"
         mail = message(self._server.sender, address, notice_id, event, orjson.loads(body), self._wall())
-        work = functools.partial(self._hand_over, mail)
         try:
-            async with asyncio.timeout(_SECONDS):
-                await loop.run_in_executor(self._threads, work)
-        except (smtplib.SMTPException, OSError, ValueError) as error:
+            async with asyncio.timeout(_SECONDS), self._slots:
+                await self._hand_over(mail)
+        except (smtp.Failure, TimeoutError, ValueError) as error:
             # What the server says of one mail says nothing of the next one.
-            if not isinstance(error, smtplib.SMTPResponseException | smtplib.SMTPRecipientsRefused | ValueError):
+            if not isinstance(error, smtp.Refused | ValueError):
                 self._away_until = loop.time() + _AWAY
-            return f"{type(error).__name__}: {error}"[:200]
+            return (str(error) or type(error).__name__)[:200]
         return ""
 
-    def _hand_over(self, mail: EmailMessage) -> None:
-        server = self._server
-        # Its own name would be looked up otherwise, which may take seconds.
-        named = _domain(server.sender)
-        if server.security is Security.TLS:
-            connection: smtplib.SMTP = smtplib.SMTP_SSL(
-                server.host, server.port, named, timeout=self._seconds, context=self._context()
+    async def _hand_over(self, mail: outgoing_mail.Mail) -> None:
+        raw, server = mail.written(), self._server
+        client = await smtp.Client.open(
+            smtp.Server(
+                server.host,
+                server.port,
+                # Its own name would be looked up otherwise, which may take seconds.
+                name=_domain(server.sender),
+                tls=self._context(),
+                encryption=_ENCRYPTION[server.security],
+                user=server.user,
+                password=server.password,
+                seconds=self._seconds,
+                last_seconds=self._seconds,
             )
-        else:
-            connection = smtplib.SMTP(server.host, server.port, named, timeout=self._seconds)
-        with connection:
-            if server.security is Security.STARTTLS:
-                connection.starttls(context=self._context())
-            if server.user:
-                connection.login(server.user, server.password)
-            connection.send_message(mail)
+        )
+        try:
+            await client.envelope(mail.sender.address, [box.address for box in mail.to], len(raw))
+            await client.upload(raw)
+            await client.finish()
+        finally:
+            await client.close()
 
 
-def message(sender: str, to: str, notice_id: str, event: str, notice: Mapping[str, Any], now: datetime) -> EmailMessage:
+_ENCRYPTION = {
+    Security.STARTTLS: smtp.Encryption.REQUIRED,
+    Security.TLS: smtp.Encryption.AT_ONCE,
+    Security.NONE: smtp.Encryption.NEVER,
+}
+
+
+def message(
+    sender: str, to: str, notice_id: str, event: str, notice: Mapping[str, Any], now: datetime
+) -> outgoing_mail.Mail:
     """The mail about a notice (`controllers.notices.notice`): what is asked or said, of which task, what to do."""
     task = notice["task"]
-    made = EmailMessage(policy=policy.SMTP)
-    made["From"], made["To"] = sender, to
-    # A name may come from a mail: one line, and no longer than a list of mails shows.
-    made["Subject"] = " ".join(f"[Jervis] {event}: {task['name']} ({task['clientId']})".split())[:_SUBJECT_CHARS]
-    made["Date"] = utils.format_datetime(now)
-    made["Message-ID"] = f"<{notice_id}@{_domain(sender)}>"
-    # No vacation message answers it (RFC 3834).
-    made["Auto-Submitted"] = "auto-generated"
-    made["Jervis-Event"], made["Jervis-Delivery"] = event, notice_id
     scope = ", ".join(
         f"{what} {task[name]}"
         for what, name in (("client", "clientId"), ("group", "groupId"), ("project", "projectId"))
@@ -122,8 +123,22 @@ def message(sender: str, to: str, notice_id: str, event: str, notice: Mapping[st
     lines += [f"Question {one['id']}: {one['text']}" for one in notice["questions"]]
     if notice["phase"] == "UserTask":
         lines += ["", f"See kubectl jervis get {task['name']} -n {task['namespace']} for what it waits for."]
-    made.set_content("\n".join(lines), cte="quoted-printable")
-    return made
+    # A name may come from a mail: one line, and no longer than a list of mails shows.
+    subject = " ".join(f"[Jervis] {event}: {task['name']} ({task['clientId']})".split())[:_SUBJECT_CHARS]
+    return outgoing_mail.Mail(
+        sender=_mailbox(sender),
+        to=[_mailbox(to)],
+        subject=subject,
+        text="\n".join(lines),
+        date=now,
+        message_id=f"<{notice_id}@{_domain(sender)}>",
+        more={"Jervis-Event": event, "Jervis-Delivery": notice_id},
+    )
+
+
+def _mailbox(text: str) -> outgoing_mail.Mailbox:
+    name, address = utils.parseaddr(text)
+    return outgoing_mail.Mailbox(address, name)
 
 
 def _domain(sender: str) -> str:

@@ -87,6 +87,7 @@ class Outcome:
     say what to change. `waiting` is the number of effects that approval is asked for, `effects` are the first of them,
     which only the stored result has; `about` is the run's own name of an answer that approval is asked for.
     `messages_read` is the number of the user's messages that the run has read; None where it does not say so.
+    `absent_tools` says which tools of other servers its agents did not have, and why.
     """
 
     exit_reason: ExitReason
@@ -102,6 +103,7 @@ class Outcome:
     waiting: int = 0
     effects: tuple[approvals.Effect, ...] = ()
     messages_read: int | None = None
+    absent_tools: str = ""
     about: str = ""
 
     def sentence(self) -> str:

@@ -200,6 +200,7 @@ def recorded(found: Raw) -> Outcome | None:
         waiting=_waiting(found.get("waiting")),
         effects=_effects(found.get("waiting")),
         messages_read=_count(found.get("messagesRead")),
+        absent_tools=_text(found.get("absentTools"))[:512],
         # A part of it would name another request.
         about=about if len(about) <= approvals.ID_CHARS else "",
     )

@@ -21,7 +21,7 @@ from pydantic import Field
 from contracts.rules import enforce_lines
 from kb.agent import decision_model
 from kb.agent.environment import Environment, Error, Result, tokens
-from kb.agent.tree import Chosen, Dropped, Given, NoInputs, Status, Token, TreeData
+from kb.agent.tree import Chosen, Dropped, Given, NoInputs, Retracted, Status, Token, TreeData
 from router import client
 from text import quotations
 
@@ -77,6 +77,8 @@ class TextResponseTool(Chosen):
                 async for one in work:
                     if isinstance(one, Token):
                         kept.append(one.content)
+                    elif isinstance(one, Retracted):
+                        kept.clear()
                     yield one
                 break
             except client.TooLong:
@@ -90,6 +92,10 @@ class TextResponseTool(Chosen):
         check = Check(tree_data.environment)
         async with contextlib.aclosing(self._model.stream(asked, tree_data)) as pieces:
             async for piece in pieces:
+                if isinstance(piece, Retracted):
+                    check = Check(tree_data.environment)
+                    yield piece
+                    continue
                 for one in check.feed(piece[: _ANSWER_CHARS - check.chars]):
                     yield one
                 if check.chars >= _ANSWER_CHARS:

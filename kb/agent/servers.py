@@ -1,9 +1,9 @@
-"""The tools of listed servers of the Model Context Protocol: those alone whose entry says that they only read.
+"""The tools of listed servers of the Model Context Protocol: those alone that only read, as their entry says.
 
-No person approves what the agent does, so a server without `readOnly` is never called. A server says which arguments a
+No person approves what the agent does, so no other tool is called. A server says which arguments a
 tool takes; of its schema the part is kept that is checked in bounded time, and the server checks the rest. What it
-answers is data as a passage is. A server that is away, or slow, ends the call, and none of its tools is offered again
-for the question.
+answers is data as a passage is. A server that does not answer ends the call, and none of its tools is offered again for
+the question. No question waits for a list of tools but the first one of a process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import pydantic
 import structlog
 
-from clients import toolservers
+from clients import json_bounds, toolservers
 from crds import scope
 from crds import tools as listed
 from kb import identity
@@ -25,6 +25,7 @@ from kb.agent import retrieving
 from kb.agent.environment import Error, Result
 from kb.agent.tree import Chosen, Given, TreeData
 from router.client import schema as schemas
+from text import hosts
 
 log = structlog.get_logger(__name__)
 KIND = "mcp"
@@ -32,6 +33,9 @@ KIND = "mcp"
 _CHARS = 16_000
 _COMPLAINT = 500
 _GONE = "servers"
+_NOTHING = "The call worked, and its answer is empty."
+_MOST_NAMED = 10
+"""Of the tools of one server that are left out."""
 _NODES, _DEPTH = 300, 8
 _SCHEMA_CHARS = 4_000
 """Of what is shown of one tool's schema; of a larger one nothing, so that the server alone checks the arguments."""
@@ -46,8 +50,8 @@ Schema = dict[str, Any]
 
 @dataclass(frozen=True)
 class Patience:
-    """Seconds: how long a question waits for a server's list of tools, and how long the list is used, or the server
-    is not asked again when it gave none."""
+    """Seconds: how long the first question waits for a server's list of tools, and how long the list is used, or the
+    server is not asked again when it gave none."""
 
     wait: float = 5.0
     kept: float = 300.0
@@ -71,7 +75,7 @@ class ServerTool(Chosen):
         gone = tree_data.environment.hidden_environment.get(_GONE, ())
         return (
             self._offered.server.name not in gone
-            and tree_data.permits(retrieving.SEARCH, self.name)
+            and tree_data.permits(retrieving.SEARCH, self.name, self._offered.own)
             and tree_data.held.shows(self._offered.source, KIND)
         )
 
@@ -83,19 +87,23 @@ class ServerTool(Chosen):
         if why is not None:
             yield Error(f"Nothing was sent to {server.name}: {why}.", suggestion="Other words, or another tool.")
             return
-        try:
-            # Of the whole exchange: the client counts the time of each answer.
-            async with asyncio.timeout(server.seconds):
-                answer = await toolservers.call(self._offered, inputs)
-        except (toolservers.Away, TimeoutError) as error:
-            tree_data.environment.hidden_environment.setdefault(_GONE, set()).add(server.name)
-            why = _why(server, server.seconds, error)
-            yield Error(why, suggestion="Go on without it, and say what was not read.", passing=True)
+        # An address can carry text to whom it names, and no person decides here.
+        away = next((host for host in hosts.named(f"{asked}\n{words}") if not server.lets(host)), None)
+        if away is not None:
+            yield Error(
+                f"Nothing was sent to {server.name}: the arguments name {away[:100]!r}, which is none of its `hosts`.",
+                suggestion="Other arguments, or another tool.",
+            )
             return
-        text = _plain(answer.text)
-        if answer.failed or not text.strip():
-            said = text.strip()[:_COMPLAINT] or "It has answered nothing."
-            yield Error(f"{self.name}: {said}", suggestion="Other arguments, or another tool.")
+        try:
+            answer = await toolservers.call(self._offered, inputs)
+        except toolservers.Away as error:
+            tree_data.environment.hidden_environment.setdefault(_GONE, set()).add(server.name)
+            yield Error(_why(error), suggestion="Go on without it, and say what was not read.", passing=True)
+            return
+        text = _plain(answer.text).strip() or _NOTHING
+        if answer.failed:
+            yield Error(f"{self.name}: {text[:_COMPLAINT]}", suggestion="Other arguments, or another tool.")
             return
         if len(text) > _CHARS:
             text = f"{text[:_CHARS]}\n[{len(text) - _CHARS} more characters are left out. Ask for less.]"
@@ -114,28 +122,38 @@ class ServerTool(Chosen):
         )
 
 
+@dataclass(frozen=True)
+class _Known:
+    """What one server offers, `until` when that is used, and what it does not offer, and why."""
+
+    until: float
+    tools: tuple[ServerTool, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
 class Servers:
-    """The tools of all servers that only read, asked for once and then again now and then; to be made when a process
-    starts. `monotonic` gives seconds."""
+    """The tools of all servers that only read, asked for once and then again now and then, beside the questions; to be
+    made when a process starts. `monotonic` gives seconds."""
 
     def __init__(
         self, servers: Sequence[listed.Server], monotonic: Callable[[], float], patience: Patience = Patience()
     ) -> None:
-        self._servers = [one for one in servers if one.read_only]
+        self._servers = [one for one in servers if one.reads]
         if self._servers:
             toolservers.prepare()
         self._monotonic = monotonic
         self._patience = patience
-        self._known: dict[str, tuple[float, list[ServerTool], str]] = {}
-        self._asking = {one.name: asyncio.Lock() for one in self._servers}
+        self._known: dict[str, _Known] = {}
+        self._asking: dict[str, asyncio.Task[None]] = {}
 
     async def tools(self, viewer: scope.Scope) -> tuple[list[ServerTool], list[str]]:
-        """The tools of the servers that are there for the viewer's client, and of each that is away, why."""
-        own = [one for one in self._servers if toolservers.admits(one, viewer.client_id)]
-        found = await asyncio.gather(*(self._of(one) for one in own))
+        """The tools of the servers that are there for the viewer's client, and of each that is away, and each tool that
+        is left out, why."""
+        own = [server for server in self._servers if toolservers.admits(server, viewer.client_id)]
+        known = await asyncio.gather(*(self._of(server) for server in own))
         tools, left = list[ServerTool](), _ALL_CHARS
-        away = [why for _, why in found if why]
-        for tool in (tool for some, _ in found for tool in some):
+        away = [why for server in known for why in server.problems]
+        for tool in (tool for server in known for tool in server.tools):
             if tool.chars <= left:
                 tools.append(tool)
                 left -= tool.chars
@@ -143,24 +161,38 @@ class Servers:
                 away.append(f"{tool.name} is left out: the tools of others have more than {_ALL_CHARS} characters.")
         return tools, away
 
-    async def _of(self, server: listed.Server) -> tuple[list[ServerTool], str]:
-        async with self._asking[server.name]:
-            until, some, why = self._known.get(server.name, (0.0, [], ""))
-            if self._monotonic() < until:
-                return some, why
+    async def _of(self, server: listed.Server) -> _Known:
+        known = self._known.get(server.name)
+        if (known is None or self._monotonic() >= known.until) and server.name not in self._asking:
+            asking = self._asking[server.name] = asyncio.create_task(self._ask(server))
+            asking.add_done_callback(lambda _: self._asking.pop(server.name))
+        if known is None:
             wait = min(self._patience.wait, server.seconds)
-            try:
-                async with asyncio.timeout(wait):
-                    some, why = [ServerTool(one) for one in await toolservers.offered(server)], ""
-            except (toolservers.Away, TimeoutError) as error:
-                some, why = [], _why(server, wait, error)
-            except Exception as error:
-                # The edge of another program: what it says of its tools ends no question.
-                log.exception("the tools of a server cannot be used", server=server.name)
-                some, why = [], f"The tools of {server.name} cannot be used: {type(error).__name__}."
-            again = self._patience.failed if why else self._patience.kept
-            self._known[server.name] = self._monotonic() + again, some, why
-            return some, why
+            await asyncio.wait([self._asking[server.name]], timeout=wait)
+            slow = _Known(0.0, problems=(f"The server {server.name} has no answer within {wait:g} seconds.",))
+            # Others do not wait for it again; it is still asked.
+            known = self._known.setdefault(server.name, slow)
+        return known
+
+    async def _ask(self, server: listed.Server) -> None:
+        seconds, tools, problems = self._patience.failed, list[ServerTool](), list[str]()
+        try:
+            catalogue = await toolservers.offered(server)
+            tools = [ServerTool(tool) for tool in catalogue.tools if tool.mode is listed.Mode.READ]
+            seconds = self._patience.kept
+            problems = [f"{name} is left out: {why}" for name, why in catalogue.left_out.items()]
+            if len(problems) > _MOST_NAMED:
+                rest = f"{len(problems) - _MOST_NAMED} more tools of {server.name} are left out."
+                problems = [*problems[:_MOST_NAMED], rest]
+        except (toolservers.Away, toolservers.Refused, toolservers.Unreadable) as error:
+            problems = [_why(error)]
+        except Exception as error:
+            # The edge of another program: what it says of its tools ends no question.
+            log.exception("the tools of a server cannot be used", server=server.name)
+            problems = [f"The tools of {server.name} cannot be used: {type(error).__name__}."]
+        if problems:
+            log.warning("tools of a server are not offered", server=server.name, problems=problems)
+        self._known[server.name] = _Known(self._monotonic() + seconds, tuple(tools), tuple(problems))
 
 
 def arguments(schema: Mapping[str, Any]) -> type[pydantic.BaseModel]:
@@ -237,9 +269,10 @@ def _part(given: Any, whole: Mapping[str, Any], left: _Left, depth: int) -> Sche
         if isinstance(required, list):
             names = {one for one in required if isinstance(one, str)}
             made["required"] = sorted(names & made["properties"].keys())
-    if given.get("additionalProperties") is False:
+    # What is kept refuses nothing that the schema takes: names that fit a pattern, and items with schemas of their own.
+    if given.get("additionalProperties") is False and not given.get("patternProperties"):
         made["additionalProperties"] = False
-    if isinstance(given.get("items"), Mapping):
+    if isinstance(given.get("items"), Mapping) and not given.get("prefixItems"):
         made["items"] = _part(given["items"], whole, left, depth + 1)
     for name in ("anyOf", "oneOf"):
         if isinstance(given.get(name), list) and given[name]:
@@ -284,10 +317,8 @@ def _strings(value: Any) -> Iterator[str]:
 
 def _plain(text: str) -> str:
     """Without halves of characters, which no UTF-8 can have."""
-    return text.encode(errors="replace").decode()
+    return json_bounds.plain(text)
 
 
-def _why(server: listed.Server, seconds: float, error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return f"The server {server.name} has no answer within {seconds:g} seconds."
-    return f"{str(error).rstrip('.')}."
+def _why(error: toolservers.Away | toolservers.Refused | toolservers.Unreadable) -> str:
+    return f"{error.message.rstrip('.')}."

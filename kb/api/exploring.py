@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field, JsonValue, StringConstraints
 
 from contracts.api import message
+from crds import access as accesses
 from crds import scope
 from kb.api import retrieve
 
@@ -36,7 +37,8 @@ class ByKindRequest(retrieve.Narrowed):
 class Chunk(message.Reply):
     """A verbatim slice of a document: characters `start` to `end` of it. `graphRefs` are the nodes that it mentions.
 
-    `validUntil`: when a newer version of the document took the place of this one.
+    `validUntil`: when a newer version of the document took the place of this one. `access`: who may see it at its
+    source; null where that was never said.
     """
 
     chunk_id: str
@@ -52,6 +54,7 @@ class Chunk(message.Reply):
     valid_until: AwareDatetime | None = None
     graph_refs: list[str]
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
+    access: accesses.Access | None = None
 
 
 class Hit(message.Reply):

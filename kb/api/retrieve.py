@@ -13,6 +13,7 @@ from pydantic import (
 )
 
 from contracts.api import message
+from crds import access as accesses
 from crds import scope
 from kb import selection
 
@@ -84,7 +85,8 @@ class Provenance(message.Reply):
 
     `places`: where a relationship that the caller gave stands (a field's name, file@commit:line). `validUntil`: when a
     newer version of the document took the place of this one. `retiredAt`: when a newer fact, whose target is
-    `supersededBy`, took the place of `edge`. `pages`: of a passage of a PDF where in it the pages begin.
+    `supersededBy`, took the place of `edge`. `pages`: of a passage of a PDF where in it the pages begin. `access`: who
+    may see it at its source; null where that was never said.
     """
 
     source_urn: str
@@ -101,6 +103,7 @@ class Provenance(message.Reply):
     valid_until: AwareDatetime | None = None
     retired_at: AwareDatetime | None = None
     superseded_by: str | None = None
+    access: accesses.Access | None = None
 
     @property
     def paged(self) -> str:

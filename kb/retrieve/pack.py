@@ -59,6 +59,7 @@ class Pack:
                 valid_until=view.moment(chunk.until_ms),
                 retired_at=view.moment(end.at_ms) if end else None,
                 superseded_by=end.by.target if end else None,
+                access=chunk.access(),
             ),
             explanation=self._explain(chunk.id) if explain else None,
         )

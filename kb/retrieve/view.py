@@ -33,6 +33,7 @@ def chunk(one: vectors.Chunk) -> api.Chunk:
         valid_until=moment(one.until_ms),
         graph_refs=list(one.graph_refs),
         metadata=one.said(),
+        access=one.access(),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import datetime
 from typing import Any
 
 from orchestrator_job.agents import protocol
@@ -27,13 +27,15 @@ LEAST_TOKENS = 1024
 _LEFT_OUT = "[This result was left out to make room. Call the tool again if you still need it.]"
 
 LAST = "This is your last turn: no tool can be called any more. Report now, and say what is missing."
+DECIDED = """What waited for a person is decided, and these calls were carried out as it was decided; their results
+follow. Go on with what depends on them. If nothing does, report."""
 GO_ON = "Your report was cut. Go on exactly where it ended, without repeating anything."
 
 
 def opening(
     agent: str,
     message: delegation_models.DelegationMessage,
-    today: date,
+    now: datetime,
     held: rules_context.Standing,
     *,
     earlier: Sequence[tuple[str, str]] = (),
@@ -47,7 +49,7 @@ def opening(
     language = f'Write RESULT in the language with the code "{message.response_language}".'
     absent = [f"This run does not have: {', '.join(lacking)}. Say what that leaves open."] if lacking else []
     system = "\n\n".join([agent, *absent, _DATA, language, protocol.INSTRUCTIONS]) + answer_prompt.rules(held)
-    parts = [f"Today: {today.isoformat()}"]
+    parts = [held.today(now)]
     if held.context:
         parts.append(f'<context about="the user">\n{prompt_escape.defuse(held.context)}\n</context>')
     if held.session:

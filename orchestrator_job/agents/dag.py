@@ -35,7 +35,7 @@ class Dag:
         ids = delegation_progress.ready(state, side_by_side=self.side_by_side)
         if ids:
             return [_branch(state, one) for one in ids]
-        return CONSENT if delegation_progress.interrupted(state) is not None else SYNTHESIZE
+        return CONSENT if delegation_progress.interrupted(state) else SYNTHESIZE
 
 
 _FOR_BRANCHES = (
@@ -48,6 +48,7 @@ _FOR_BRANCHES = (
     "asked",
     "pack",
     "execution_plan",
+    "intent",
     "delegation_results",
     "response_language",
     "domain",

@@ -11,13 +11,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pydantic import JsonValue
+
+from crds import access
 from orchestrator_job.agents import executor, protocol
 from orchestrator_job.answer import evidence_pack, question_store
 from orchestrator_job.context import rules_loader
-from orchestrator_job.effects import duplicate_effects
-from orchestrator_job.effects.permits import seen_texts
+from orchestrator_job.effects import seen_texts
 from orchestrator_job.effects.tools import port
-from orchestrator_job.model import rules_context
+from orchestrator_job.model import intent, rules_context
 from orchestrator_job.store import artifacts, delegation_models, delegation_progress, task_memory
 from orchestrator_job.store.delegation_models import DelegationStatus
 from orchestrator_job.store.graph_state import State
@@ -74,17 +76,23 @@ class Execute:
         held = await self._loader.of(state)
         document = str(await self._store.get(state["document"]))
         items = evidence_pack.load(await self._store.get(state["pack"]))
-        found = [f"{item.title}\n{item.content}" for item in items if item.origin in _OTHERS]
-        heard = duplicate_effects.spent(await self._means.book.answered(state["round"]))
-        # Beside the loop: a text may have as many words as a book.
-        known = (await asyncio.to_thread(seen_texts.SeenTexts.of, self._task, document, heard)).more(found)
+        means = await self._with_tools(held)
+        known = seen_texts.SeenTexts.of(self._task, document, means.internal).more(
+            seen_texts.Passage(f"{item.title}\n{item.content}", item.source, item.access or access.UNKNOWN)
+            for item in items
+            if item.origin in _OTHERS
+        )
         asked = (await question_store.load(state, self._store)).text if state.get("asked") else ""
         whole = "" if asked in message.context else asked
         given = await self._before(state, plan, name)
-        means = await self._with_tools(held)
+        if intent.of(state).later(means.now()):
+            # What it wants done is for later: until then it is prepared.
+            reading = {name: tool for name, tool in means.tools.items() if not port.acts(tool)}
+            means = replace(means, tools=reading)
         ended = await executor.Executor(means, held, known, given.outputs, given.opens, whole).work(message)
         if isinstance(ended, executor.Waiting):
-            key = await self._store.put(ended.requests[0].model_dump(mode="json", by_alias=True), state["round"])
+            requests: list[JsonValue] = [one.model_dump(mode="json", by_alias=True) for one in ended.requests]
+            key = await self._store.put(requests, state["round"])
             waiting = delegation_progress.entry(DelegationStatus.INTERRUPTED, message.agent_name, request=key)
             return {"delegation_states": {name: waiting}}
         judged = protocol.verdict(ended, tries=protocol.RETRIES)
@@ -101,7 +109,9 @@ class Execute:
         async with self._opening:
             if self._opened is None:
                 found = await self._opener(held)
-                self._opened = replace(self._means, tools=found.tools, away=found.away)
+                self._means.absent_tools.update(found.left_out)
+                self._means.absent_tools.update({f"{server}.*": why for server, why in found.away.items()})
+                self._opened = replace(self._means, tools=found.tools, away=found.away, internal=found.internal)
             return self._opened
 
     async def _before(self, state: State, plan: delegation_models.ExecutionPlan, name: str) -> Given:

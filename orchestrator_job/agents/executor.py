@@ -10,32 +10,42 @@ without success, with what was found and what is missing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 
-from crds import scope
+from contracts.rules import time_zones
+from crds import domains, pendingtask, scope
+from crds.permits import Permit
 from crds.priority import Priority
 from orchestrator_job import errors
-from orchestrator_job.agents import agent_prompt, builtin, loop_state, metrics, protocol, registry
-from orchestrator_job.effects import duplicate_effects, journal, ledger, tool_calls
+from orchestrator_job.agents import agent_prompt, builtin, loop_state, metrics, protocol, registry, tool_choice
+from orchestrator_job.effects import allowance, duplicate_effects, journal, ledger, seen_texts, tool_calls
 from orchestrator_job.effects.journal import Kind
-from orchestrator_job.effects.permits import seen_texts
 from orchestrator_job.effects.tools import port
 from orchestrator_job.model import budget, model_calls, prompt_budget, repetition, rules_context, telemetry
 from orchestrator_job.store import delegation_models, delegation_progress, retry
 from router import client as router_client
 
+AFTERWARDS = 3
+"""Model calls that an agent has at least, once what it recorded is decided."""
 MISTAKES = 5
 """Calls of a tool that does not exist, is forbidden, or has wrong arguments, before the loop ends."""
+
+
+_OPEN, _DECIDED = "open", "decided"
+"""What an entry of the journal says of a call that waits for a person, and of one that did."""
 
 
 @dataclass(frozen=True, slots=True)
 class Means:
     """What all loops of a run work with. `tools` by their names; `window` is that of the model in tokens; `urgency` the
     most urgent priority that a call may have; `now` is in UTC. `specialists`: without them every agent is the
-    LegacyAgent. `away` are listed servers without their tools, and why."""
+    LegacyAgent. `away` are listed servers without their tools, and why. `permits` are those of the task's spec,
+    `absent_tools` are tools of other servers that are not offered, and why: those of the window are added. `internal`
+    is what is inside of the client."""
 
     agents: registry.Registry
     tools: Mapping[str, port.Tool]
@@ -53,6 +63,9 @@ class Means:
     now: Callable[[], datetime]
     specialists: bool = True
     away: Mapping[str, str] = field(default_factory=dict)
+    absent_tools: dict[str, str] = field(default_factory=dict)
+    internal: domains.Internal = domains.NOTHING
+    permits: tuple[Permit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +76,7 @@ class Waiting:
 
 
 class _Held(Exception):  # noqa: N818 - not an error: the loop waits
-    """A call waits for a person."""
+    """Calls wait for a person, and nothing else is left to do."""
 
     def __init__(self, waiting: Waiting) -> None:
         super().__init__()
@@ -88,11 +101,21 @@ class Executor:
         self._whole = whole
         self._held = held
         self._opens = opens
-        self._known = known.more(one.result for one in earlier)
+        told = {
+            "who the user is": held.context,
+            "what was done lately": held.session,
+            "what was said before": held.conversation,
+        }
+        self._known = known.more(seen_texts.Passage(text, source) for source, text in told.items() if text)
+        self._known = self._known.more(_passages(earlier))
         self._earlier = earlier
         self._first: dict[str, delegation_models.AgentOutput] = {}
         """What was reported before an escalation, by the delegation that goes on with it."""
         self._agents = means.agents.visible(held.provisions)
+        grants = allowance.Grants(
+            (*allowance.of_task(means.permits), *allowance.standing(held)), held.provisions.needs_approval
+        )
+        self.desk = tool_calls.Desk(means.book, grants, means.retries, means.now)
 
     async def work(self, message: delegation_models.DelegationMessage) -> delegation_models.AgentOutput | Waiting:
         """What the agent hands back, a report without success included. Raises Fenced, and what the clients raise when
@@ -112,12 +135,13 @@ class Executor:
         self,
         agent: registry.Agent,
         message: delegation_models.DelegationMessage,
+        began: datetime,
         offered: Collection[str],
         results: builtin.Results,
         done: Sequence[str],
     ) -> list[agent_prompt.Message]:
-        """The beginning of an agent's talk; `offered` are the tools that it has in this run, `results` takes what does
-        not fit, `done` is what the task has done already."""
+        """The beginning of an agent's talk; `began` is when it did first, `offered` are the tools that it has in this
+        run, `results` takes what does not fit, `done` is what the task has done already."""
         top = message.depth == 1
         ordered = []
         if self._whole and top:
@@ -126,20 +150,23 @@ class Executor:
         return agent_prompt.opening(
             agent.prompt,
             message,
-            self._means.now().date(),
+            began,
             self._held,
             earlier=[*ordered, *results.earlier([*(self._earlier if top else ()), *self._before(message)])],
             done=done,
             lacking=[
                 *(name for name in agent.capability.tool_names if name not in offered),
                 *(f"{server}.* (the server is away)" for server in self._means.away),
+                *tool_choice.lacking(self._means.absent_tools, self._means.away),
             ],
             context_tokens=agent.context_tokens,
         )
 
     def known(self, message: delegation_models.DelegationMessage) -> seen_texts.SeenTexts:
         """The texts that count when an agent names an aim; its task was worded by a model."""
-        return self._known.more([message.context, *(one.result for one in self._before(message))])
+        readers = seen_texts.joint([message.readers, self._known.readers])
+        given = [seen_texts.Passage(message.context, "another agent", readers)] if message.context else []
+        return self._known.more([*given, *_passages(self._before(message))])
 
     def taken_over(self, message: delegation_models.DelegationMessage) -> str:
         """The delegation that has given up this one's task, or nothing."""
@@ -210,6 +237,19 @@ class Executor:
         return first.model_copy(update={"sub_delegations": subs, "success": False, "needs_verification": True})
 
 
+def _passages(outputs: Sequence[delegation_models.AgentOutput]) -> list[seen_texts.Passage]:
+    """What agents handed back, which has texts of others in it."""
+    return [seen_texts.Passage(one.result, f"{one.agent_name} ({one.delegation_id})", one.readers) for one in outputs]
+
+
+class _Stopped(Exception):  # noqa: N818 - an end of the loop
+    """The agent was stopped, and nothing waits any more."""
+
+    def __init__(self, why: errors.BudgetExhausted | errors.Stuck) -> None:
+        super().__init__()
+        self.why = why
+
+
 @dataclass(frozen=True, slots=True)
 class _Ended:
     """`reported`: by the agent itself; else it was stopped. `escalates`: the LegacyAgent takes it over."""
@@ -242,26 +282,30 @@ class _Loop:
         self._tools = self._offered()
         self._watch = repetition.Watch()
         self._made = loop_state.Made()
+        self._recorded: list[loop_state.Recorded] = []
+        self._most = agent.model_calls
+        self._effects = 0
+        """Those that were done or recorded."""
         self._ordinal = 0
         self._calls = 0
         self._tokens = 0
         self._mistakes = 0
         self._retries = 0
         self._record: journal.Record
-        self._began: date
+        self._began: datetime
 
     async def run(self) -> _Ended | Waiting:
-        """To its report, to its end without one, or to a call that waits."""
+        """To its report, to its end without one, or to the calls that wait."""
         self._record = await self._means.records.open(self._message.delegation_id)
         begun = await self._record.recall(0, Kind.BEGUN)
         if begun is None:
             begun = {"at": self._means.now().isoformat(), "agent": self._agent.capability.name}
             await self._record.keep(0, Kind.BEGUN, begun)
-        self._began = datetime.fromisoformat(begun["at"]).date()
+        self._began = datetime.fromisoformat(begun["at"])
         name = self._agent.capability.name
         with self._means.recorder.agent(name, self._message.delegation_id, self._means.model) as tell:
             try:
-                output = await self._reported()
+                output = await self._to_report()
                 # Reported by the agent itself; a stopped one is not asked of another agent.
                 judged = protocol.verdict(output, tries=protocol.RETRIES)
                 escalates = isinstance(judged, protocol.Escalate) and name != registry.LEGACY
@@ -269,22 +313,36 @@ class _Loop:
             except _Held as held:
                 tell("jervis.waiting", True)
                 return held.waiting
-            except (errors.BudgetExhausted, errors.Stuck) as error:
+            except _Stopped as stopped:
+                error = stopped.why
                 tell("error.type", error.reason.value)
                 output = self._made.into(loop_state.stopped(self._message, name, error, self._made))
                 ended = _Ended(output, reported=False, escalates=False, subs=len(self._made.subs))
+            # Whatever it has read may be in its words.
+            ended = replace(ended, output=ended.output.model_copy(update={"readers": self._known.readers}))
             tell("jervis.success", ended.output.success)
             tell("jervis.confidence", ended.output.confidence)
         took, went = (self._tokens, self._calls, ended.subs), (ended.reported, ended.escalates, self._retries)
-        await self._means.counts.record(self._message, ended.output, metrics.End(name, begun["at"], *took, *went))
+        done = Counter(allowed["by"] for _, allowed in await self._means.book.done(self._message.delegation_id))
+        end = metrics.End(name, begun["at"], *took, *went, done)
+        await self._means.counts.record(self._message, ended.output, end)
         return ended
+
+    async def _to_report(self) -> delegation_models.AgentOutput:
+        """The report. Raises _Held, and _Stopped once what was recorded before is decided and done."""
+        try:
+            return await self._reported()
+        except (errors.BudgetExhausted, errors.Stuck) as error:
+            await self._decided()
+            raise _Stopped(error) from error
 
     async def _reported(self) -> delegation_models.AgentOutput:
         """The report."""
         # Effects of this round are there too: an agent that takes a task over must not do them again.
         effects = await self._means.book.effects(delegation_progress.round_of(self._message.delegation_id) + 1)
         done = duplicate_effects.done(effects, self._message.delegation_id)
-        turns = self._executor.opening(self._agent, self._message, self._tools, self._results, done)
+        opening = self._executor.opening
+        turns = opening(self._agent, self._message, self._began, self._tools.callable, self._results, done)
         self._offer_results()
         tries, pieces = 0, ""
         while True:
@@ -292,11 +350,11 @@ class _Loop:
             if reply.calls:
                 self._made.said.append(reply.text)
                 turns.append(agent_prompt.called(reply.text, reply.calls, reply.thinking))
+                before = self._effects
                 for call in reply.calls:
-                    result = await self._result(call)
-                    turns.append(
-                        agent_prompt.given(call["name"], self._handed(call, result, len(turns)), self._means.window)
-                    )
+                    turns.append(self._given(call, await self._result(call), len(turns)))
+                # An order for many effects ends where none is left; the calls of the round bound it.
+                self._most += self._effects > before
                 continue
             pieces += reply.text
             self._made.said.append(pieces)
@@ -304,13 +362,18 @@ class _Loop:
             if reply.cut and not reply.endless:
                 turns.append(agent_prompt.said(agent_prompt.GO_ON))
                 continue
+            if self._recorded:
+                # Not judged: it is about what was still open.
+                turns += await self._decided_turns(len(turns))
+                tries, pieces = 0, ""
+                continue
             output = protocol.parse(
                 pieces, delegation_id=self._message.delegation_id, agent_name=self._agent.capability.name
             )
             if reply.endless:
                 output = protocol.endless(output)
             judged = protocol.verdict(output, tries=tries)
-            last = self._calls >= self._agent.model_calls
+            last = self._calls >= self._most
             if not isinstance(judged, protocol.Retry) or last:
                 return self._made.into(output)
             tries, pieces = tries + 1, ""
@@ -321,7 +384,7 @@ class _Loop:
         """The model's next turn, from the journal or from the model."""
         self._calls += 1
         self._ordinal += 1
-        most = self._agent.model_calls
+        most = self._most
         if self._calls > most:
             raise errors.BudgetExhausted(f"{self._agent.capability.name} has used all of its {most} model calls.")
         last = self._calls == most
@@ -329,7 +392,7 @@ class _Loop:
             turns.append(agent_prompt.said(agent_prompt.LAST))
         kept = await self._record.recall(self._ordinal, Kind.REPLY)
         if kept is None:
-            tools = [] if last else [port.offered(one) for one in self._tools.values()]
+            tools = [] if last else self._tools.offered()
             reply = await self._turn(turns, tools)
             kept = model_calls.dumped(reply)
             await self._record.keep(self._ordinal, Kind.REPLY, kept)
@@ -355,7 +418,7 @@ class _Loop:
         raise too_long
 
     async def _result(self, call: Mapping[str, Any]) -> port.Result:
-        """What a call gave; a call that cannot be carried out is answered too."""
+        """What a call gave; a call that cannot be carried out, or that waits for a person, is answered too."""
         self._ordinal += 1
         name = str(call["name"])
         self._watch.call(name, call["arguments"])
@@ -369,91 +432,158 @@ class _Loop:
             self._mistakes += 1
             if self._mistakes > MISTAKES:
                 raise errors.Stuck(f"More than {MISTAKES} calls were wrong; the last: {kept['text']}")
-        elif name == registry.DELEGATE:
-            self._made.subs.append(self._sub_id())
+        sub_id = ""
+        if name == registry.DELEGATE and not kept["mistaken"]:
+            sub_id = self._sub_id()
+            self._made.subs.append(sub_id)
+        self._tools.called(name, call["arguments"])
         result = loop_state.restored(kept)
-        self._made.take(name, call["arguments"], result)
-        self._known = self._known.more([result.text])
-        self._watch.found(result.text, failed=result.failed, changed=bool(result.changed_files))
+        if kept.get("waits"):
+            decided = result if kept["waits"] == _DECIDED else None
+            self._recorded.append(loop_state.Recorded(self._ordinal, call, sub_id, decided))
+            self._effects += 1
+            return port.Result(loop_state.WAITS)
+        self._take(call, result)
+        tool = self._tools.get(name)
+        done = tool is not None and port.acts(tool) and not result.failed
+        self._effects += done
+        self._watch.found(result.text, failed=result.failed, changed=bool(result.changed_files) or done)
         return result
 
-    def _handed(self, call: Mapping[str, Any], result: port.Result, place: int) -> port.Result:
-        """What of a result stands in the talk, at that place: that of another agent whole, or where it is read."""
-        if call["name"] != registry.DELEGATE or result.failed:
-            return result
-        reference = self._results.keep(self._made.subs[-1], result.text, result.text.partition("\n")[0])
-        self._references[place] = reference
-        self._offer_results()
-        return result if self._results.fits(result.text) else replace(result, text=reference)
+    def _take(self, call: Mapping[str, Any], result: port.Result) -> None:
+        self._made.take(str(call["name"]), call["arguments"], result)
+        self._known = self._known.more(seen_texts.of_result(str(call["name"]), result))
+
+    def _given(
+        self, call: Mapping[str, Any], result: port.Result, place: int, sub_id: str = ""
+    ) -> agent_prompt.Message:
+        """The turn with what a call gave, at that place of the talk: that of another agent whole, or where to read
+        it."""
+        if call["name"] == registry.DELEGATE and not result.failed and result.text != loop_state.WAITS:
+            about = result.text.partition("\n")[0]
+            reference = self._results.keep(sub_id or self._made.subs[-1], result.text, about)
+            self._references[place] = reference
+            self._offer_results()
+            result = result if self._results.fits(result.text) else replace(result, text=reference)
+        return agent_prompt.given(call["name"], result, self._means.window)
+
+    async def _decided(self) -> list[loop_state.Recorded]:
+        """What was recorded, with its results: approved effects are carried out now, in order, as they were approved.
+        Raises _Held where a person has to decide about some; those that are decided are done then. An outage ends the
+        run: nothing behind it is done before it."""
+        waiting: list[tool_calls.Request] = []
+        for one in self._recorded:
+            if one.result is not None:
+                continue
+            done = await self._again(one)
+            if isinstance(done, port.Result):
+                kept = {**loop_state.stored(done), "mistaken": False, "waits": _DECIDED}
+                own = () if one.sub_id else loop_state.contents(kept)
+                await self._record.keep(one.ordinal, Kind.RESULT, kept, own)
+                one.result = done
+            else:
+                waiting += done.requests
+        if waiting:
+            raise _Held(Waiting(tuple(waiting)))
+        decided, self._recorded = self._recorded, []
+        for one in decided:
+            assert one.result is not None
+            self._take(one.call, one.result)
+        return decided
+
+    async def _decided_turns(self, place: int) -> list[agent_prompt.Message]:
+        """The turns that give the model what was decided, as its own calls with their results."""
+        decided = await self._decided()
+        self._most = max(self._most, self._calls + AFTERWARDS)
+        turns = [agent_prompt.said(agent_prompt.DECIDED), agent_prompt.called("", [one.call for one in decided])]
+        for one in decided:
+            assert one.result is not None
+            turns.append(self._given(one.call, one.result, place + len(turns), one.sub_id))
+        return turns
+
+    async def _again(self, one: loop_state.Recorded) -> port.Result | Waiting:
+        """A recorded call, as a person has decided about it by now. Raises NotBegun where its tool is away, which an
+        approval outlasts."""
+        name, arguments = str(one.call["name"]), one.call["arguments"]
+        tool = self._tools.get(name)
+        if tool is None:
+            absent = self._means.absent_tools.get(name, f"There is no tool {name[:100]!r} now.")
+            why = self._means.away.get(name.partition(".")[0], absent)
+            step = tool_calls.approval(self._message.delegation_id)
+            decided = await self._means.book.verdict(step, {"tool": name}, one.ordinal)
+            if decided is not None and decided.verdict is pendingtask.Verdict.REJECTED:
+                return tool_calls.rejected(decided)
+            raise errors.NotBegun(f"{why.rstrip('.')}. The call of {name} waits for it.")
+        try:
+            given = port.parse(tool, arguments)
+            if one.sub_id:
+                return await self._delegated(given, one.sub_id)
+            step = tool_calls.approval(self._message.delegation_id)
+            if await self._means.book.decided(step, one.ordinal) is None:
+                # Asked about again: there was a span when it was recorded.
+                return await self._called(tool, given, one.ordinal)
+            return await self._observed(tool, given, one.ordinal, "")
+        except port.Misused as error:
+            return port.Result(error.message, failed=True)
 
     def _offer_results(self) -> None:
         if len(self._results):
-            self._tools = {**self._tools, self._results.name: self._results}
+            self._tools.add(self._results)
 
     async def _fresh(self, name: str, arguments: object) -> dict[str, Any]:
         """The result of a call that is not in the journal."""
         tool = self._tools.get(name)
-        if tool is None and (why := self._means.away.get(name.partition(".")[0])):
+        why = self._means.away.get(name.partition(".")[0]) or self._means.absent_tools.get(name)
+        if tool is None and why:
             return {**loop_state.stored(tool_calls.absent(why)), "mistaken": False}
         try:
             if tool is None:
-                raise port.Misused(f"There is no tool {name[:100]!r}; there are {', '.join(self._tools)}.")
+                raise port.Misused(f"There is no tool {name[:100]!r}; there are {', '.join(self._tools.names)}.")
             given = port.parse(tool, arguments)
-            done = await self._observed(tool, given)
+            done = await self._observed(tool, given, self._ordinal, "")
         except port.Misused as error:
             return {**loop_state.stored(port.Result(error.message, failed=True)), "mistaken": True}
+        if isinstance(done, Waiting):
+            return {**loop_state.stored(port.Result(loop_state.WAITS)), "mistaken": False, "waits": _OPEN}
         return {**loop_state.stored(done), "mistaken": False}
 
-    async def _observed(self, tool: port.Tool, given: Any) -> port.Result:
-        """The result, within a span of the tool's."""
+    async def _observed(self, tool: port.Tool, given: Any, ordinal: int, sub_id: str) -> port.Result | Waiting:
+        """The result, within a span of the tool's, or what waits for a person."""
         with self._means.recorder.tool(tool.name, self._agent.capability.name) as tell:
-            try:
-                done = await (
-                    self._delegated(given) if isinstance(tool, builtin.Delegating) else self._called(tool, given)
-                )
-            except _Held as error:
+            delegates = isinstance(tool, builtin.Delegating)
+            done = await (self._delegated(given, sub_id) if delegates else self._called(tool, given, ordinal))
+            if isinstance(done, Waiting):
                 tell("jervis.waiting", True)
-                held = error
-            else:
-                if done.failed:
-                    tell("error.type", "failed")
-                return done
-        raise held
+            elif done.failed:
+                tell("error.type", "failed")
+        return done
 
-    async def _called(self, tool: port.Tool, given: Any) -> port.Result:
+    async def _called(self, tool: port.Tool, given: Any, ordinal: int) -> port.Result | Waiting:
         place = port.Place(
             viewer=self._means.viewer,
             delegation_id=self._message.delegation_id,
-            ordinal=self._ordinal,
+            ordinal=ordinal,
             round=delegation_progress.round_of(self._message.delegation_id),
             language=self._message.response_language,
         )
-        means = self._means
-        known = self._known.at(self._began)
-        if isinstance(tool, port.Orderable) and tool.wanted(given).stored:
-            known = known.having(seen_texts.Content(*one) for one in await means.records.stored())
         # What only reads ends with the time of delegations; an effect that was begun is carried to its end.
-        async with means.pool.in_time(final=isinstance(tool, port.Acting)):
+        async with self._means.pool.in_time(final=port.acts(tool)):
             done = await tool_calls.call(
                 tool,
                 given,
                 place,
+                self._executor.desk,
                 agent=self._agent.capability.name,
-                known=known,
-                held=self._held.provisions,
-                book=means.book,
-                retries=means.retries,
+                known=self._known.at(self._began.astimezone(time_zones.zone(self._held.zone)).date()),
                 taken_over=self._executor.taken_over(self._message),
             )
-        if isinstance(done, tool_calls.Request):
-            raise _Held(Waiting((done,)))
-        return done
+        return Waiting((done,)) if isinstance(done, tool_calls.Request) else done
 
     def _sub_id(self) -> str:
         return f"{self._message.delegation_id}.{len(self._made.subs) + 1}"
 
-    async def _delegated(self, given: builtin.Delegate) -> port.Result:
-        sub_id = self._sub_id()
+    async def _delegated(self, given: builtin.Delegate, sub_id: str) -> port.Result | Waiting:
+        sub_id = sub_id or self._sub_id()
         message = self._message.model_copy(
             update={
                 "delegation_id": sub_id,
@@ -463,24 +593,30 @@ class _Loop:
                 "task_summary": given.task,
                 "context": given.context,
                 "expected_output": given.expected_output,
+                "readers": self._known.readers,
             }
         )
         ended = await self._executor.sub(message)
         if isinstance(ended, Waiting):
-            raise _Held(ended)
+            return ended
         state = "done" if ended.success else "not done, or not whole"
         issues = ended.structured_data.get("issues")
         more = f"\nISSUES: {prompt_budget.plainly(issues)}" if issues else ""
+        text = f"{ended.agent_name} ({state}, confidence {ended.confidence:g}):\n{ended.result}{more}"
         return port.Result(
-            f"{ended.agent_name} ({state}, confidence {ended.confidence:g}):\n{ended.result}{more}",
+            text,
+            parts=(port.Part(f"{ended.agent_name} ({sub_id})", 0, len(text), ended.readers),),
             artifacts=ended.artifacts,
             changed_files=ended.changed_files,
             failed=not ended.success and not ended.result.strip(),
         )
 
-    def _offered(self) -> dict[str, port.Tool]:
+    def _offered(self) -> tool_choice.Choice:
         # Those of listed servers (SERVER.TOOL) are every agent's; a client has them because an operator listed it.
         others = registry.permitted((one for one in self._means.tools if "." in one), self._held.provisions)
-        names = (*self._agent.capability.tool_names, *others)
-        tools = {name: self._means.tools[name] for name in names if name in self._means.tools}
-        return {**tools, **{one.name: one for one in self._executor.own(self._agent, self._message)}}
+        tools = self._means.tools
+        own = {name: tools[name] for name in self._agent.capability.tool_names if name in tools}
+        own |= {tool.name: tool for tool in self._executor.own(self._agent, self._message)}
+        return tool_choice.Choice(
+            own, {name: tools[name] for name in others}, self._means.window, self._means.absent_tools
+        )

@@ -88,28 +88,30 @@ class Unsettled:
         self._viewer = viewer
         self._opener = opener
 
-    async def settle(self, round_number: int, held: rules_context.Standing) -> tool_calls.Request | None:
-        """The request for a person about the first effect that is unknown; None once all of rounds before this one are
+    async def settle(self, round_number: int, held: rules_context.Standing) -> list[tool_calls.Request]:
+        """The request for a person about the effects that are unknown; nothing once all of rounds before this one are
         settled. Nothing is done again before all are decided. Raises Fenced, and what the tools' clients raise when
         their services stay away."""
         entries = await self._book.started(round_number)
         if not entries:
-            return None
+            return []
         tools = (await self._opener(held)).tools
-        again = []
+        again, asked = list[Begun](), list[tool_calls.Request]()
         for entry in entries:
             begun = await self._begun(entry, tools, held)
             if await self._unknown(begun):
                 one = begun.request
                 if one.definition and await self._book.outdated(one.step, one.ordinal, one.definition):
                     one = one.model_copy(update={"why": tool_calls.redefined(one.why, one.tool)})
-                if not await self._book.resolved(one.step, one.ordinal, one.definition):
-                    return one
-                again.append(begun)
-        for begun in again:
-            if (request := await self._decided(begun)) is not None:
-                return request
-        return None
+                if await self._book.resolved(one.step, one.ordinal):
+                    again.append(begun)
+                else:
+                    asked.append(one)
+        if not asked:
+            asked = [request for begun in again if (request := await self._decided(begun)) is not None]
+        for one in asked:
+            await self._book.show(one.step, one.ordinal, one.definition)
+        return asked
 
     async def _unknown(self, begun: Begun) -> bool:
         one = begun.request
@@ -125,7 +127,6 @@ class Unsettled:
                 f"carry out {one.tool}", lambda: self._book.settle(one.step, one.ordinal, begun.effect)
             )
         except errors.MayHaveHappened as error:
-            await self._book.resolved(one.step, one.ordinal, one.definition)
             return one.model_copy(update={"why": tool_calls.unknown(one.tool, error.remedy or "")})
         return None
 
@@ -169,7 +170,8 @@ class Unsettled:
                 tool=name,
                 arguments=dict(aims),
                 shown="\n".join([f"{intent['tool']} of round {place.round}", *(f"{a}: {b}" for a, b in aims.items())]),
-                aims={**aims, "connection": str(intent.get("connection", ""))},
+                connection=str(intent.get("connection", "")),
+                targets=tuple(aims.values()),
                 why=tool_calls.unknown(name, _gone(error.message)),
                 unknown=True,
             )

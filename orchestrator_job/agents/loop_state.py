@@ -9,10 +9,12 @@ from typing import Any
 from pydantic import JsonValue
 
 import crds.errors
+from crds import access
 from orchestrator_job import errors
 from orchestrator_job.effects.tools import port
 from orchestrator_job.model import prompt_budget
 from orchestrator_job.store import delegation_models
+from router.client import reading
 
 _PARTIAL_CHARS = 2000
 """Characters of one result in a report of an agent that was stopped."""
@@ -65,7 +67,7 @@ def stopped(
 ) -> delegation_models.AgentOutput:
     """The report of an agent that was stopped: what it has, why it ended, and what is therefore missing."""
     missing = f"{error.message} This was not finished: {message.task_summary}"
-    parts = [*made.said[-1:], *made.found[-_PARTIALS:]]
+    parts = [*map(reading.plain, made.said[-1:]), *made.found[-_PARTIALS:]]
     return delegation_models.AgentOutput(
         delegation_id=message.delegation_id,
         agent_name=agent,
@@ -103,7 +105,24 @@ def stored(result: port.Result) -> dict[str, Any]:
         "artifacts": list(result.artifacts),
         "changed_files": list(result.changed_files),
         "failed": result.failed,
+        "parts": [[one.source, one.start, one.end, one.readers.wire()] for one in result.parts],
     }
+
+
+WAITS = """Recorded: this waits for a person, who sees it once nothing else is left to do here. Go on with all that does
+not depend on it, and do not call it again. Then report; you are given the results before your work ends."""
+"""The answer to a call that a person decides about."""
+
+
+@dataclass(slots=True)
+class Recorded:
+    """A call that waits for a person: its place in the journal, the call, for a delegation its id, and the result once
+    there is one."""
+
+    ordinal: int
+    call: Mapping[str, Any]
+    sub_id: str = ""
+    result: port.Result | None = None
 
 
 def contents(kept: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -124,4 +143,8 @@ def restored(kept: Mapping[str, Any]) -> port.Result:
         artifacts=tuple(kept["artifacts"]),
         changed_files=tuple(kept["changed_files"]),
         failed=kept["failed"],
+        parts=tuple(
+            port.Part(source, start, end, access.Access.model_validate(readers))
+            for source, start, end, readers in kept.get("parts", ())
+        ),
     )

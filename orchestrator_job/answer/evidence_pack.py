@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 from pydantic.alias_generators import to_camel
 
 from contracts.rules import enforce_lines
+from crds import access as accesses
 from kb import api
 from orchestrator_job.model import excerpt
 
@@ -23,7 +24,8 @@ _FREE = enforce_lines.Provisions()
 
 
 class Item(BaseModel):
-    """One item of evidence. The answer cites `id`, from 1; `origin` is Task, Order, User, RAG or Graph."""
+    """One item of evidence. The answer cites `id`, from 1; `origin` is Task, Order, User, RAG or Graph. `access` is who
+    may read it at its source, where that is known."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
@@ -34,6 +36,7 @@ class Item(BaseModel):
     origin: str
     confidence: float = 1.0
     chunk_id: str | None = None
+    access: accesses.Access | None = None
 
 
 _ITEMS = TypeAdapter(tuple[Item, ...])
@@ -99,6 +102,7 @@ def fit(
             origin=hit.source,
             confidence=hit.confidence,
             chunk_id=place.chunk_id,
+            access=place.access,
         )
         add(item, hit.content)
     return Fitted(tuple(items), tuple((item, part.left_out) for item, part in zip(own, shown, strict=True)))

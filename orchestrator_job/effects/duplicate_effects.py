@@ -6,39 +6,26 @@ says what was done; that it is not done twice is decided here, from the ledger.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator_job.effects import effect_digest, ledger_entries
-from orchestrator_job.effects.permits import orders
+from orchestrator_job.effects import effect_digest
 from orchestrator_job.model import prompt_budget
 from orchestrator_job.store import delegation_progress
 
 LEFT = "It may have been done already, and a person decided to leave it at that."
 _UNREPORTED = "An earlier round, which did not come to its end, has done the same, or may have."
-_AGAIN = tuple(
-    tuple(one.split())
-    for one in (
-        *("again", "anew", "once more", "one more time", "a second time"),
-        *("nochmal", "nochmals", "noch mal", "noch einmal", "erneut", "ein zweites mal"),
-        *("znovu", "opět", "opet", "ještě jednou", "jeste jednou", "podruhé"),
-        *("znova", "opäť", "ešte raz", "este raz", "druhýkrát"),
-    )
-)
-"""Words of orders to do what was done before."""
 _SHOWN = 500
 """Characters of one effect in a prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """`asks`: a person decides; else the call is not carried out. `why` is for the person or for the model. `last`: the
-    latest round before this one that has done the same; 0: it is for another reason."""
+    """`asks`: a person decides; else the call is not carried out. `why` is for the person or for the model."""
 
     asks: bool
     why: str
-    last: int = 0
 
 
 def found(
@@ -47,8 +34,9 @@ def found(
     """None where the effect is another one. `others` are entries of the ledger about effects of the task that were
     begun; `taken_over` is the delegation whose task this one has taken over, or empty.
 
-    The same again is refused within a round, and a person decides about it in a later one, unless its user has ordered
-    it anew. One with the same aims in other words is for a person where the task is the same, which was taken over.
+    The same again (tool, Connection and all arguments) is done once within a round, however often models ask for it,
+    and a person decides about it in a later one, whatever permits say. One with the same aims in other words is for a
+    person where the task is the same, which was taken over.
     """
     number = delegation_progress.round_of(delegation_id)
     begun = [one for one in others if not (one["state"] == "done" and (one.get("result") or {}).get("failed"))]
@@ -65,9 +53,7 @@ def found(
             return Repeated(True, f"The agent that had this task before has done this in other words. {line(one)}")
     if not same:
         return None
-    last = max(same)
-    why = f"This task has done the same in an earlier round. {line(same[last])}"
-    return Repeated(True, why, last)
+    return Repeated(True, f"This task has done the same in an earlier round. {line(same[max(same)])}")
 
 
 def unreported(intent: Mapping[str, Any], earlier: Iterable[Mapping[str, Any]]) -> Repeated | None:
@@ -78,18 +64,8 @@ def unreported(intent: Mapping[str, Any], earlier: Iterable[Mapping[str, Any]]) 
 
 
 def _alike(was: Mapping[str, Any], intent: Mapping[str, Any]) -> bool:
-    return all(was.get(key) == intent.get(key) for key in ("tool", "connection", "aims"))
-
-
-def again(order: orders.Order) -> bool:
-    """Whether the order says that it is about what was done before."""
-    return any(order.text.names(one) for one in _AGAIN)
-
-
-def spent(answered: ledger_entries.Answered) -> Collection[str] | None:
-    """The ids of messages and answers whose orders are used up; None: no round was answered, so that all orders
-    count."""
-    return answered.heard if answered.round else None
+    same = all(was.get(key) == intent.get(key) for key in ("tool", "connection", "aims"))
+    return same and bool(intent.get("aims"))
 
 
 def done(entries: Iterable[Mapping[str, Any]], delegation_id: str) -> list[str]:

@@ -11,9 +11,11 @@ DIGEST = "same"
 """Where an intent has the digest of what is done."""
 
 
-def digest(tool: str, connection: str, arguments: Mapping[str, Any]) -> str:
-    """SHA-256 in hex. Case and blanks do not count: a model writes them anew each time."""
-    return hashlib.sha256(json.dumps([tool, connection, _plain(arguments)], sort_keys=True).encode()).hexdigest()
+def digest(tool: str, connection: str, arguments: Mapping[str, Any], *, exact: bool = False) -> str:
+    """SHA-256 in hex. Case and blanks do not count, as a model writes them anew each time; `exact`: they do, where it
+    is not known what the arguments mean."""
+    given = arguments if exact else _plain(arguments)
+    return hashlib.sha256(json.dumps([tool, connection, given], sort_keys=True).encode()).hexdigest()
 
 
 def _plain(value: Any) -> Any:

@@ -1,17 +1,15 @@
 """The effects ledger: every external effect, and every approval, is announced, started and settled under one key.
 
 `orchestrator_ledger`: {_id: "<task uid>/<step>/<ordinal>", taskUid, step, ordinal, state: intent | started | done,
-intent, result, heard?, askedBy?, shown?, decidedBy?, objection?, attempt, epoch, updatedAt}. `heard`, of a round's end,
-are the ids of the user's messages and answers until then, `askedBy` is the attempt that showed it to a person, `shown`
-how a tool of others was defined then, `decidedBy` the request whose decision was used, `objection` why a decision was
-taken back.
+intent, result, allowed?, askedBy?, shown?, decidedBy?, objection?, attempt, epoch, updatedAt}. `allowed` is what an
+effect was done by (`ledger_entries.Allowed`), `askedBy` the attempt that showed it to a person, `shown` how a tool of
+others was defined then, `decidedBy` the request whose decision was used, `objection` why a decision was taken back.
 
 The key consists of the task, the plan step and the ordinal in it, never of arguments that a model wrote: a resumed step
 is the same effect, even if the model words it differently. `started` without `done` means that a process died in
 between: the effect is then looked up by its key, and repeated only if it is `repeatable`. For other effects a person
 decides: Approved does it again, as it was, Rejected skips it; an approval with other arguments is asked for once more.
-A decision counts once, for the request that it answers and for the entry that was shown (`about`, STEP/ORDINAL): of
-effects that are unknown side by side one is asked about after the other.
+A decision counts once, for the request that it answers and for the entry that was shown (`about`, STEP/ORDINAL).
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -65,15 +63,15 @@ class Ledger:
         return self._turns[of]
 
     async def settle(
-        self, step: str, ordinal: int, effect: ledger_entries.Effect, heard: Sequence[str] | None = None
+        self, step: str, ordinal: int, effect: ledger_entries.Effect, allowed: ledger_entries.Allowed | None = None
     ) -> ledger_entries.Receipt:
         """Ensure that the effect happens exactly once and return its receipt; {"skipped": True, ...} when a person has
-        rejected it. `heard` is kept with the end of a round.
+        rejected it. `allowed` is kept with it.
 
         Raises Fenced when a newer process has the task, MayHaveHappened when it is unknown whether it took place, and
         what `effect.perform` raises; after NotBegun the effect is only announced, as before.
         """
-        more: dict[str, Any] = {} if heard is None else {"heard": list(heard)}
+        more: dict[str, Any] = {} if allowed is None else {"allowed": dict(allowed)}
         key, entry = await self._open(step, ordinal, effect.intent(), **more)
         if entry["state"] == "done":
             return dict(entry["result"])
@@ -98,26 +96,62 @@ class Ledger:
                     return await self._mark(key, "done", {"skipped": True, "decision": decided.wire()})
                 # Used up: should this process die in the middle as well, the person is asked once more.
                 used["decidedBy"] = decided.request_id
-        await self._mark(key, "started", None, **used)
+        await self._mark(key, "started", None, **used, **more)
         try:
             receipt = await effect.perform(key)
         except errors.NotBegun:
-            await self._mark(key, "intent", None)
+            # What an outage prevented has used up no permit.
+            await self._mark(key, "intent", None, allowed=None)
             raise
         return await self._mark(key, "done", receipt)
 
-    async def resolved(self, step: str, ordinal: int, definition: str = "") -> bool:
-        """Whether a person has decided about this effect, which may have happened: `settle` is called again then.
-        Otherwise it is recorded that a person is shown it now, with a tool of that `definition`, and the run must end
-        with that. Raises Fenced."""
+    async def announce(
+        self, step: str, ordinal: int, intent: Mapping[str, Any], allowed: ledger_entries.Allowed
+    ) -> None:
+        """Write down what allows an effect, before it begins: from now on it counts for its permit."""
+        await self._open(step, ordinal, intent, allowed=dict(allowed))
+
+    async def used(self, step: str, ordinal: int) -> ledger_entries.Used:
+        """What has allowed effects of the task that were done, or may have been or will be; without the effect of this
+        step and ordinal."""
+        wanted = {"taskUid": self._guard.task_uid, "allowed.by": {"$exists": True}}
+        fields = ["step", "ordinal", "allowed", "result"]
+        entries = await self._database.find(COLLECTION, wanted, sort=[("_id", 1)], fields=fields)
+        others = [
+            one["allowed"]
+            for one in entries
+            if (one["step"], one["ordinal"]) != (step, ordinal) and not (one.get("result") or {}).get("failed")
+        ]
+        times = Counter(str(one["permit"]) for one in others if "permit" in one)
+        return ledger_entries.Used(dict(times), tuple(one for one in others if one.get("forTask")))
+
+    async def done(self, step: str = "") -> list[tuple[str, ledger_entries.Allowed]]:
+        """The effects of the task that were done, oldest first, or those of a delegation: the entry's name, and what
+        each was done by."""
+        wanted = {"taskUid": self._guard.task_uid, "state": "done", "allowed.by": {"$exists": True}}
+        fields = ["step", "ordinal", "allowed", "result"]
+        query = {**wanted, "step": step} if step else wanted
+        entries = await self._database.find(COLLECTION, query, sort=[("updatedAt", 1), ("_id", 1)], fields=fields)
+        return [
+            (ledger_entries.about(str(one["step"]), int(one["ordinal"])), one["allowed"])
+            for one in entries
+            if not one["result"].get("failed") and not one["result"].get("skipped")
+        ]
+
+    async def resolved(self, step: str, ordinal: int) -> bool:
+        """Whether a person has decided about this effect, which may have happened: `settle` is called again then."""
         key = f"{self._guard.task_uid}/{ledger_entries.about(step, ordinal)}"
         entry = await self._database.find_one(COLLECTION, {"_id": key}) or {}
-        if entry.get("state") != "started" or await self._decision(step, ordinal, entry) is not None:
-            return True
+        return entry.get("state") != "started" or await self._decision(step, ordinal, entry) is not None
+
+    async def show(self, step: str, ordinal: int, definition: str = "") -> None:
+        """Record that a person is shown now an effect that may have happened, with a tool of that `definition`; the run
+        must end with that. Raises Fenced."""
+        key = f"{self._guard.task_uid}/{ledger_entries.about(step, ordinal)}"
+        entry = await self._database.find_one(COLLECTION, {"_id": key}) or {"intent": {}}
         # Where the server is away its tool is shown as it was before.
         shown = definition or entry.get("shown") or entry["intent"].get("definition") or ""
         await self._mark(key, "started", None, askedBy=self._guard.attempt, shown=shown)
-        return False
 
     async def outdated(self, step: str, ordinal: int, definition: str) -> bool:
         """Whether a person approved that this effect, which may have happened, is done again with a tool that was
@@ -144,16 +178,30 @@ class Ledger:
 
         `what` is a short description of the request. Raises Fenced when a newer process has the task.
         """
+        decided = await self.verdict(step, what, ordinal)
+        if decided is None:
+            await self.ask(step, what, ordinal)
+        return decided
+
+    async def ask(self, step: str, what: Mapping[str, Any], ordinal: int = 0) -> None:
+        """Record that a person is shown this now. Raises Fenced."""
+        key = f"{self._guard.task_uid}/{ledger_entries.about(step, ordinal)}"
+        await self._mark(key, "started", None, askedBy=self._guard.attempt, intent=dict(what))
+
+    async def verdict(self, step: str, what: Mapping[str, Any], ordinal: int = 0) -> pendingtask.Decided | None:
+        """A person's decision on `step`, if there is one since it was last shown. Raises Fenced."""
         key, entry = await self._open(step, ordinal, what)
         if entry["state"] == "done":
             return pendingtask.Decided.model_validate(entry["result"])
         decided = await self._decision(step, ordinal, entry)
-        if decided is None:
-            # What is shown now, where it was asked about before.
-            await self._mark(key, "started", None, askedBy=self._guard.attempt, intent=dict(what))
-            return None
-        await self._mark(key, "done", decided.wire(), decidedBy=decided.request_id)
+        if decided is not None:
+            await self._mark(key, "done", decided.wire(), decidedBy=decided.request_id)
         return decided
+
+    async def adopt(self, step: str, what: Mapping[str, Any], ordinal: int, decided: pendingtask.Decided) -> None:
+        """Take a decision on the same effect of another agent for this one. Raises Fenced."""
+        key, _ = await self._open(step, ordinal, what)
+        await self._mark(key, "done", decided.wire())
 
     async def look(self, step: str, ordinal: int, effect: ledger_entries.Effect) -> bool:
         """Whether it is unknown if an effect took place that an earlier round began. One that did is recorded as done;
@@ -179,11 +227,11 @@ class Ledger:
         query = {"_id": {"$in": list(ends)}, "state": "done"}
         ended = await self._database.find(COLLECTION, query, sort=[("_id", 1)], fields=["_id"])
         over = {ends[str(one["_id"])] for one in ended}
-        after = (await self.answered(before_round)).round
+        after = await self.answered(before_round)
         return [one for one in await self.effects(before_round) if _round(one) > after and _round(one) not in over]
 
-    async def answered(self, before_round: int) -> ledger_entries.Answered:
-        """The latest round before this one that has ended with its answer to the user."""
+    async def answered(self, before_round: int) -> int:
+        """The latest round before this one that has ended with its answer to the user; 0 without any."""
         uid = self._guard.task_uid
         ends = {f"{uid}/r{number}.finalize/0": number for number in range(1, before_round)}
         query = {
@@ -191,11 +239,8 @@ class Ledger:
             "state": "done",
             "intent.exitReason": exit_reasons.ExitReason.ANSWERED.value,
         }
-        found = await self._database.find(COLLECTION, query, sort=[("_id", 1)], fields=["_id", "heard"]) if ends else []
-        if not found:
-            return ledger_entries.Answered()
-        last = max(found, key=lambda one: ends[str(one["_id"])])
-        return ledger_entries.Answered(ends[str(last["_id"])], frozenset(last["heard"]))
+        found = await self._database.find(COLLECTION, query, sort=[("_id", 1)], fields=["_id"]) if ends else []
+        return max((ends[str(one["_id"])] for one in found), default=0)
 
     async def started(self, before_round: int) -> list[Mapping[str, Any]]:
         """The entries of delegations in earlier rounds of which it is not known whether they took place."""

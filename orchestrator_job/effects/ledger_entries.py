@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypedDict
 
 CHECK = "Check whether it took place. Approve it to have it done again, reject it to leave it."
 """What a person can do about an effect that may have happened."""
@@ -16,13 +16,27 @@ def about(step: str, ordinal: int) -> str:
     return f"{step}/{ordinal}"
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """A round that has ended with its answer to the user; 0: there is none. `heard` are the ids of the messages and
-    answers that there were by then."""
+class Allowed(TypedDict, total=False):
+    """What an effect was done by: `by` is the kind, `name` that of the permit or the author of the approval, `permit`
+    what its effects are counted by, `forTask`: a person allows the like for the rest of the task. `tool`, `connection`
+    and `targets` are what it was, as permits name them."""
 
-    round: int = 0
-    heard: frozenset[str] = frozenset()
+    by: str
+    name: str
+    permit: str
+    forTask: bool
+    tool: str
+    connection: str
+    targets: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What has allowed effects of a task so far: how often each permit, by its identity, and what persons have allowed
+    for the rest of the task, as in `Allowed`."""
+
+    times: Mapping[str, int] = field(default_factory=dict)
+    for_task: tuple[Allowed, ...] = ()
 
 
 class Effect(Protocol):

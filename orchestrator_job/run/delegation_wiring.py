@@ -51,6 +51,8 @@ class Parts:
             window=self.run.settings.num_ctx or WINDOW,
             now=self.run.now,
             specialists=self.run.settings.use_specialist_agents,
+            permits=self.run.task.permits,
+            absent_tools=self.run.absent_tools,
         )
 
     def plan(self) -> plan_delegations.PlanDelegations:

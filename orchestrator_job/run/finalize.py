@@ -82,8 +82,7 @@ class Finalize:
         body = await self._account.body(state, reason, summary, questions)
         step = f"r{state['round']}.finalize"
         source = "chat" if self._task.mode is pendingtask.Mode.FOREGROUND else "background"
-        heard = [*(one.id for one in self._task.messages), *(one.id for one in self._task.answers)]
-        await self._book.settle(step, 0, results.SaveResult(self._database, self._guard, body), heard)
+        await self._book.settle(step, 0, results.SaveResult(self._database, self._guard, body))
         await self._book.settle(
             step,
             1,

@@ -91,8 +91,11 @@ class Run:
         """What there is of the round once a budget has ended the run; None before its thread was read."""
 
     async def to_end(self, request: drain.Request) -> outcome.Outcome:
-        """The outcome, with the number of the user's messages that were read for it."""
-        return dataclasses.replace(await self._to_end(request), messages_read=self._messages_read)
+        """The outcome, with the number of the user's messages that were read for it, and the tools that were left
+        out."""
+        ended = await self._to_end(request)
+        absent = self._wired.run.absent_tools if self._wired is not None else {}
+        return dataclasses.replace(ended, messages_read=self._messages_read, absent_tools=outcome.without_tools(absent))
 
     async def _to_end(self, request: drain.Request) -> outcome.Outcome:
         """Work until there is an outcome. After a stop request the running node has the grace period to end.

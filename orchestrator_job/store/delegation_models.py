@@ -13,6 +13,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, model_validator
 from pydantic.alias_generators import to_camel
 
+from crds import access
+
 MAX_DEPTH = 4
 """Levels of sub-delegation below the orchestrator, which is at depth 0."""
 _Id = Annotated[str, StringConstraints(min_length=1, max_length=120, pattern=r"^[A-Za-z0-9._-]+$")]
@@ -51,7 +53,7 @@ class DelegationStatus(StrEnum):
 
 class DelegationMessage(_Model):
     """What a parent asks of an agent. `depth` 0 is the orchestrator, 1 to 4 are agents; `context` is trimmed to the
-    budget of the agent; `response_language` is ISO 639-1."""
+    budget of the agent; `response_language` is ISO 639-1; `readers` may read what the parent had read."""
 
     delegation_id: _Id
     parent_delegation_id: _Id | None = None
@@ -65,11 +67,12 @@ class DelegationMessage(_Model):
     client_id: str
     project_id: str | None = None
     group_id: str | None = None
+    readers: access.Access = access.UNKNOWN
 
 
 class AgentOutput(_Model):
     """What an agent hands back. `result` is complete, never cut; `artifacts` are keys of stored content or names of
-    what was made outside."""
+    what was made outside. `readers` may read all that the agent has read."""
 
     delegation_id: _Id
     agent_name: str
@@ -81,6 +84,7 @@ class AgentOutput(_Model):
     sub_delegations: tuple[str, ...] = ()
     confidence: _Share
     needs_verification: bool
+    readers: access.Access = access.UNKNOWN
 
 
 class ExecutionPlan(_Model):

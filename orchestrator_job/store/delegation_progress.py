@@ -43,8 +43,8 @@ def planned(plan: delegation_models.ExecutionPlan, key: str) -> dict[str, Any]:
 
 
 def entry(status: DelegationStatus, agent: str, *, request: str | None = None, verify: bool = False) -> dict[str, Any]:
-    """A value of `delegation_states`. `request`: artifact key of what a person has to decide; `verify`: what it handed
-    back has to be checked."""
+    """A value of `delegation_states`. `request`: artifact key of all that a person has to decide; `verify`: what it
+    handed back has to be checked."""
     more: dict[str, Any] = {"request": request} if request is not None else {}
     return {"status": status.value, "agent": agent, **more, **({"verify": True} if verify else {})}
 
@@ -73,14 +73,15 @@ def ready(state: Mapping[str, Any], *, side_by_side: bool) -> list[str]:
     return []
 
 
-def interrupted(state: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The first delegation that waits for a person, and the artifact key of its request."""
+def interrupted(state: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The delegations that wait for a person, in the order of the plan, and the artifact keys of their requests."""
     states = state.get("delegation_states") or {}
-    for group in _groups(state):
-        for one in group:
-            if _status(states, one) is DelegationStatus.INTERRUPTED:
-                return one, str(states[one]["request"])
-    return None
+    return [
+        (one, str(states[one]["request"]))
+        for group in _groups(state)
+        for one in group
+        if _status(states, one) is DelegationStatus.INTERRUPTED
+    ]
 
 
 def _groups(state: Mapping[str, Any]) -> Sequence[Sequence[str]]:

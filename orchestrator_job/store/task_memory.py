@@ -41,6 +41,7 @@ class TaskMemory(BaseModel):
     answers: tuple[pendingtask.Answer, ...] = ()
     approvals: tuple[pendingtask.Decided, ...] = ()
     permits: tuple[Permit, ...] = ()
+    """Effects that the run may have without asking a person (spec.permits)."""
     context_summary: str | None = None
     graph_node_keys: tuple[str, ...] = ()
     rag_document_ids: tuple[str, ...] = ()
@@ -48,6 +49,8 @@ class TaskMemory(BaseModel):
     routing_decision: str | None = None
     routing_reason: str | None = None
     budget: pendingtask.Budget | None = None
+    time_zone: str = ""
+    """That of the user, a name of the IANA database; "": the task does not say it."""
     attempt: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")

@@ -94,8 +94,20 @@ class Admission:
         return refusal.answer(no, request.path)
 
     def administrator(self, path: str, request: Request, identity: Identity) -> str:
-        """The backend that an administrator's request names. Raises Refusal."""
+        """The backend that an administrator's request names. Raises Refusal: for anybody else a path that is not known
+        is none."""
         if not identity.admin:
+            if allowed := ("GET", "HEAD") if path in catalogue.BY_PATH else paths.methods(path):
+                names = " and ".join(allowed)
+                raise refusal.Refusal(
+                    405, f"{path} takes {names}", close=True, headers=(("Allow", ", ".join(allowed)),)
+                )
+            if paths.kind(path) is not Kind.ADMIN:
+                raise refusal.Refusal(
+                    404,
+                    f"{path} is not served here. If the backends have it, name it in JERVIS_ROUTER_EXTRA_PATHS",
+                    close=True,
+                )
             raise refusal.Refusal(
                 403,
                 f"{path} changes one backend behind the others' back: it needs an administrator's token. "

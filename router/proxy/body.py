@@ -103,6 +103,16 @@ async def in_thread(work: Callable[[Unpack[_Arguments]], _Result], *arguments: *
         return await loop.run_in_executor(_THREAD, work, *arguments)
 
 
+async def complaint(data: Body) -> str:
+    """Why no model was found in the body of a request that runs one."""
+    missing = 'model is required: send a JSON object with "model"'
+    try:
+        await in_thread(orjson.loads, data) if len(data) > SMALL else orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        return f"the body is no JSON: {error}; {missing}" if data else missing
+    return missing
+
+
 def look(data: Body, *, opening: bool = False) -> Peek:
     """See `peek`; pure."""
     if not data:

@@ -19,6 +19,7 @@ from router.rights import Rights
 if TYPE_CHECKING:
     from router.proxy.summary import Summary
 
+_APIS = (b"/api/", b"/v1/")
 _REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
 
 
@@ -128,7 +129,10 @@ class Request:
         if path is None:
             if not target.startswith(b"/") and b"://" in target:  # absolute form, as a client of a proxy writes it
                 target = b"/" + target.partition(b"://")[2].partition(b"/")[2]
-            raw = target.partition(b"?")[0]
+            raw, mark, query = target.partition(b"?")
+            if raw.endswith(b"/") and raw.startswith(_APIS):  # the same path, as Ollama's redirection has it
+                raw = raw.rstrip(b"/")
+                target = raw + mark + query
             path = (unquote_to_bytes(raw) if b"%" in raw else raw).decode("utf-8", "replace")
         self.target = target
         self.path = path
@@ -157,6 +161,11 @@ class Request:
         """A special field by its name (in lower case) as text, or None."""
         value = self.special.get(name)
         return None if value is None else value.decode("latin-1").strip()
+
+    def fields(self, name: bytes) -> list[str]:
+        """The values of a field that means nothing to the router, by its name in lower case."""
+        pairs = (line.partition(b":") for line in self.lines.split(b"\r\n"))
+        return [value.strip().decode("latin-1") for field, _, value in pairs if field.lower() == name]
 
     @property
     def query(self) -> dict[str, str]:

@@ -57,6 +57,13 @@ def kind(path: str) -> Kind:
     return Kind.FOREIGN
 
 
+def methods(path: str) -> tuple[str, ...]:
+    """The methods of a path that the backends answer, none for one that is not known."""
+    if path in INFERENCE or path == "/api/show":
+        return ("POST",)
+    return ("GET", "HEAD") if path.startswith(MODEL_PREFIX) else ()
+
+
 def streams(path: str, asked: bool | None) -> bool:
     """Will the answer come in pieces? Ollama streams generate and chat unless asked not to, /v1 only when asked to."""
     return asked is not False if path in _STREAM_BY_DEFAULT else bool(asked)

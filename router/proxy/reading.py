@@ -198,6 +198,8 @@ class Reader:
             self._link.refuse(say(431, f"the request has more than {MAX_FIELDS} header fields", Cause.TOO_LARGE))
         elif request.method == b"CONNECT":
             self._link.refuse(say(405, "this is no forward proxy"))
+        elif self._special.get(b"transfer-encoding", b"chunked").strip().lower() != b"chunked":
+            self._link.refuse(say(501, "of transfer codings only chunked is understood"))  # RFC 9112, 6.1
         elif length < 0 and upgrade:
             self._link.refuse(say(400, "an offer of another protocol with a body in chunks"))
         elif self._link.head(request, length):

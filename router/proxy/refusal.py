@@ -91,7 +91,7 @@ def body(message: str, status: int, path: str) -> bytes:
         return orjson.dumps({"error": message})
     kind = _TYPES.get(status, "api_error")
     error = {"error": {"message": message, "type": kind, "param": None, "code": None}}
-    return orjson.dumps({"type": "error"} | error if path == _ANTHROPIC else error)
+    return orjson.dumps({"type": "error"} | error if path.startswith(_ANTHROPIC) else error)
 
 
 def late(document: bytes, content_type: bytes, last: bytes, path: str) -> bytes:

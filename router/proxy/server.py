@@ -15,7 +15,7 @@ from router.backends import book
 from router.effects import Reason
 from router.observer import Observer
 from router.priority import Level
-from router.proxy import body, encoding, hygiene, naming, paths, permit, refusal
+from router.proxy import body, encoding, forms, hygiene, naming, paths, permit, refusal
 from router.proxy.admission import Admission, BodyBounds, too_large
 from router.proxy.call import Call
 from router.proxy.flight import Flight
@@ -158,9 +158,12 @@ class Server:
             raise refusal.Refusal(405, f"{path} takes POST", headers=(("Allow", "POST"),))
         if hygiene.CONTENT_ENCODING in request.special:
             await self._decode(request)
-        seen = await body.peek(request.body, opening=self._conversations.on)
+        form = _form(request)
+        seen = await (
+            forms.peek(request.body, form) if form else body.peek(request.body, opening=self._conversations.on)
+        )
         if not seen.model:
-            raise refusal.Refusal(400, 'model is required: send a JSON object with "model"')
+            raise refusal.Refusal(400, await body.complaint(request.body))
         await self._run(request, path, Kind.INFERENCE, seen)
 
     async def _decode(self, request: Request) -> None:
@@ -172,7 +175,8 @@ class Server:
 
     async def _pass(self, request: Request, path: str, kind: Kind) -> None:
         """What takes no slot unless it names a model."""
-        seen = await body.peek(request.body)
+        form = _form(request) if kind is Kind.OTHER else b""
+        seen = await (forms.peek(request.body, form) if form else body.peek(request.body))
         if kind is Kind.ABOUT_MODEL:
             seen = naming.about(path, seen)
         call = self._understand(request, path, kind, await self._permitted(request, kind, seen))
@@ -196,9 +200,11 @@ class Server:
     async def _permitted(self, request: Request, kind: Kind, seen: body.Peek) -> body.Peek:
         """The request with the model that an alias stands for, if its caller may use that. Raises Refusal."""
         aliased = self._aliased and seen.model in self._aliases
+        name = self._aliases.resolve(seen.model) if aliased else seen.model
         if (rights := request.identity.rights) is not None:
-            name = self._aliases.resolve(seen.model) if aliased else seen.model
             permit.check(rights, request, kind, seen.asked, name, self._observer.usage)
+        if aliased and _form(request):
+            raise refusal.Refusal(400, f"{seen.asked!r} is an alias, which a form cannot use; ask for {name!r} instead")
         if aliased:
             seen, plain = await naming.renamed(request, kind, seen, self._aliases)
             self._admission.exchange(request, plain)
@@ -267,16 +273,16 @@ class Server:
         return True
 
 
+def _form(request: Request) -> bytes:
+    """The boundary of a body that is a form, else empty."""
+    return next(filter(None, map(forms.boundary, request.fields(b"content-type"))), b"")
+
+
 def _preflight(request: Request) -> Reply:
     """What a browser asks before it sends something for a page that a setting names."""
-    asked = [
-        line.partition(b":")[2].strip().decode("latin-1")
-        for line in request.lines.split(b"\r\n")
-        if line.lower().startswith(b"access-control-request-headers:")
-    ]
     headers = (
-        ("Access-Control-Allow-Methods", "GET, POST, DELETE"),
-        ("Access-Control-Allow-Headers", ", ".join(asked)),
+        ("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE"),
+        ("Access-Control-Allow-Headers", ", ".join(request.fields(b"access-control-request-headers"))),
         ("Access-Control-Max-Age", "600"),
     )
     return Reply(204, headers=headers)

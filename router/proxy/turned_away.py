@@ -9,7 +9,7 @@ from router.proxy.refusal import Refusal
 
 # Reason -> (status, Retry-After in seconds, text; {model} is the client's spelling).
 _TURNED: Mapping[Reason, tuple[int, int | None, str]] = {
-    Reason.UNKNOWN_MODEL: (404, None, "model '{model}' not found: no GpuBackend serves it; see /api/tags"),
+    Reason.UNKNOWN_MODEL: (404, None, "model '{model}' not found"),  # word for word Ollama's
     Reason.OTHER_API: (
         400,
         None,

@@ -43,6 +43,10 @@ class Effect(Protocol):
         """Whether an earlier `send` changed something."""
         ...
 
+    async def settled(self) -> None:
+        """What may follow once the ledger says Done. Raises nothing: the outcome stands."""
+        return
+
     async def close(self) -> None:
         """Give connections back."""
         ...

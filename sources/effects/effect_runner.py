@@ -37,8 +37,8 @@ _UNKNOWN = wire.Problem(
 
 
 class EffectRunner:
-    """Performs requests. `opens` has the effects of each type of Connection; `seconds` bound what is done at a target,
-    and a claim of `entries` lasts longer than that."""
+    """Performs requests. `opens` has the effects of each type of Connection; `seconds` bound what is done at a target
+    without a sign that it goes on, and a claim of `entries` lasts longer than that."""
 
     def __init__(
         self,
@@ -66,15 +66,27 @@ class EffectRunner:
             owner=run.scope,
             arguments=arguments.model_dump(mode="json", by_alias=True),
         )
-        claim = await self._entries.claim(wanted, self._wall())
-        if isinstance(claim, wire.Outcome):
-            return claim
+        taken = await self._entries.claim(wanted, self._wall())
+        if isinstance(taken, wire.Outcome):
+            return taken
+        claim = taken
         # A claim in Sent stays so until the target says otherwise.
-        sent = claim.sent
+        sent, loop = claim.sent, asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self._seconds) as bound:
+
+                async def alive() -> None:
+                    nonlocal claim
+                    now = loop.time()
+                    if (bound.when() or now) - now > self._seconds / 2:
+                        return
+                    bound.reschedule(now + self._seconds)
+                    # Without it the claim ends, and the next write of the ledger says so.
+                    with suppress(ledger.Lost, mongo.Unavailable):
+                        claim = await self._entries.renew(claim, self._wall())
+
                 target = await self._targets.find(run, asked.connection)
-                request = tools.EffectRequest(arguments, target, run.scope, wanted.mark)
+                request = tools.EffectRequest(arguments, target, run.scope, wanted.mark, alive)
                 effect = await tools.opened(self._opens, tool, request, self._means)
                 try:
                     if sent:
@@ -95,7 +107,10 @@ class EffectRunner:
                         raise
                     except (errors.JervisError, KeyError, TypeError, ValueError, AttributeError) as error:
                         return await self._lost(claim, effect, before, error)
-                    return await self._done(claim, result)
+                    outcome = await self._done(claim, result)
+                    bound.reschedule(None)
+                    await effect.settled()
+                    return outcome
                 finally:
                     await effect.close()
         except (ledger.Lost, mongo.Unavailable):

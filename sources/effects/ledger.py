@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -141,6 +141,12 @@ class Ledger:
         if row["state"] in (DONE, UNKNOWN):
             return _outcome(row, now)
         raise Busy(f"the effect {wanted.key!r} is being done", retry_after=2.0)
+
+    async def renew(self, claim: Claim, now: datetime) -> Claim:
+        """The claim for longer. Raises `Lost`, `Unavailable`."""
+        until = now + self._lasts
+        await self._write(claim, {"until": until})
+        return replace(claim, until=until)
 
     async def sent(self, claim: Claim, before: Mapping[str, Any], now: datetime) -> None:
         """From now on the target may have acted. Raises `Lost`, `Unavailable`."""

@@ -6,6 +6,8 @@ of its own client that fits; where there are several, it has their names.
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from aiohttp import web
 
 from crds import connection
@@ -32,10 +34,30 @@ class Listing:
     async def _answer(self, request: web.Request) -> web.Response:
         connections = await self._targets.listed(gate.run(request))
         listed = [
-            wire.Named(name=conn.metadata.name, type=conn.spec.type.value, uses=uses(conn.spec))
+            wire.Named(
+                name=conn.metadata.name,
+                type=conn.spec.type.value,
+                uses=uses(conn.spec),
+                host=host(conn.spec),
+                internal_domains=conn.spec.internal_domains,
+            )
             for conn in sorted(connections, key=lambda conn: conn.metadata.name)
         ]
         return app.reply(wire.Connections(connections=tuple(listed)))
+
+
+_NOT_OWN = frozenset({connection.Type.EMAIL, connection.Type.MEETING})
+"""Types whose host may be a provider of all the world, or none."""
+
+
+def host(spec: connection.Spec) -> str:
+    """Of the client's own tracker, wiki or repository; "" for any other type."""
+    if spec.type in _NOT_OWN:
+        return ""
+    try:
+        return urlsplit(spec.url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def uses(spec: connection.Spec) -> tuple[str, ...]:

@@ -1,20 +1,16 @@
-"""The arguments of sendMail: addresses, header fields and attachments that can be written into a mail as they are."""
+"""The arguments of sendMail. Every value is decoded text, which `text.outgoing_mail` encodes once."""
 
 from __future__ import annotations
 
-import email
 import re
-from collections.abc import Callable
-from email import errors as mail_errors
-from email import policy, utils
-from email.headerregistry import Address
-from email.message import EmailMessage
 from typing import Annotated
 
+import idna
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from crds import values
+from text.outgoing_mail import Mailbox
 
 MOST_RECIPIENTS = 50
 MOST_FILES = 32
@@ -22,20 +18,37 @@ FILES_BYTES = 20 << 20
 """Bytes of all attachments of a mail: what servers commonly take, less the third that base64 adds."""
 
 
-_ADDRESS = re.compile(r"(?:(?P<name>[^<>]*)<(?P<in>[^<>]+)>|(?P<plain>[^<>]+))")
-_PLAIN = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
+_ADDRESS = re.compile(r"(?P<name>[^<>]*)<(?P<in>[^<>]+)>|(?P<plain>[^<>]+)")
+_LOCAL = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
+_DOMAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_LOCAL_CHARS = 64
+
+
+def mailbox(text: str) -> Mailbox:
+    """One address of a dot-atom and a domain (RFC 5321 4.1.2), with a name or without; a domain of other letters gets
+    its form in ASCII (IDNA 2008, by the rules of UTS 46). Raises `ValueError`."""
+    match = _ADDRESS.fullmatch(text.strip())
+    if match is None:
+        raise ValueError("is no mail address as in name@example.com")
+    local, at, domain = (match["in"] or match["plain"]).strip().rpartition("@")
+    if not at or not _LOCAL.fullmatch(local) or len(local) > _LOCAL_CHARS:
+        raise ValueError("is no mail address whose part before the @ is of ASCII, as in name@example.com")
+    if not domain.isascii():
+        try:
+            domain = idna.encode(domain, uts46=True).decode("ascii")
+        except idna.IDNAError as error:
+            raise ValueError("is no mail address: there can be no such domain") from error
+    if not _DOMAIN.fullmatch(domain) or ".." in domain:
+        raise ValueError("is no mail address: there can be no such domain")
+    name = (match["name"] or "").strip()
+    quoted = _QUOTED.fullmatch(name)
+    return Mailbox(f"{local}@{domain}", re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else name)
 
 
 def _address(text: str) -> str:
-    """One address, of a dot-atom and a domain (RFC 5321, 4.1.2), with a name or without."""
-    found = _ADDRESS.fullmatch(text.strip())
-    plain = ((found["in"] or found["plain"]) if found else "").strip()
-    if found is None or not _PLAIN.fullmatch(plain):
-        raise ValueError("is no mail address of ASCII characters as in name@example.com")
-    try:
-        return str(Address((found["name"] or "").strip().strip('"'), addr_spec=plain))
-    except (mail_errors.MessageError, ValueError, IndexError) as error:
-        raise ValueError("is no mail address") from error
+    mailbox(text)
+    return text.strip()
 
 
 def _line(text: str) -> str:
@@ -44,37 +57,10 @@ def _line(text: str) -> str:
     return text
 
 
-def _written(field: str) -> Callable[[str], str]:
-    """A value that is one header field when it is written: an encoded word may say the end of a line (RFC 2047), which
-    some versions of Python decode into one."""
-
-    def check(text: str) -> str:
-        made = EmailMessage(policy=policy.SMTP)
-        try:
-            if field == "filename":
-                made.add_attachment(b"", maintype="application", subtype="octet-stream", filename=text)
-                [made] = made.iter_attachments()
-            else:
-                made[field] = text
-            raw = made.as_bytes()
-        except (mail_errors.MessageError, ValueError, LookupError, IndexError) as error:
-            raise ValueError("cannot be written into the head of a mail") from error
-        read = email.message_from_bytes(raw)
-        if read.keys() != made.keys() or str(read.get_payload()).strip():
-            raise ValueError("holds an encoded word with the end of a line")
-        return text
-
-    return check
-
-
 _Line = AfterValidator(_line)
-_Address = Annotated[
-    str, Field(min_length=3, max_length=998), _Line, AfterValidator(_address), AfterValidator(_written("To"))
-]
+_Address = Annotated[str, Field(min_length=3, max_length=998), _Line, AfterValidator(_address)]
 _Addresses = Annotated[tuple[_Address, ...], Field(max_length=MOST_RECIPIENTS)]
-_MessageId = Annotated[
-    str, Field(max_length=500, pattern=r"^<[^<>\s]+@[^<>\s]+>$"), _Line, AfterValidator(_written("In-Reply-To"))
-]
+_MessageId = Annotated[str, Field(max_length=500, pattern=r"^<[!-;=?-~]+@[!-;=?-~]+>$"), _Line]
 
 
 class _Arguments(BaseModel):
@@ -84,20 +70,19 @@ class _Arguments(BaseModel):
 class Attachment(_Arguments):
     """A file that the knowledge base stores, visible to the run."""
 
-    name: Annotated[
-        str, Field(min_length=1, max_length=255, pattern=r"^[^/\\]+$"), _Line, AfterValidator(_written("filename"))
-    ]
+    name: Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[^/\\]+$"), _Line]
     media_type: Annotated[str, Field(max_length=127, pattern=r"^[a-z0-9.+-]+/[A-Za-z0-9.+_-]+$")]
     content_ref: values.ContentRef
 
 
 class SendMail(_Arguments):
-    """A mail of plain text. `inReplyTo` and `references` are Message-IDs with their angle brackets."""
+    """A mail of plain text. Values are text as a reader sees it, not encoded words; `inReplyTo` and `references` are
+    Message-IDs with their angle brackets."""
 
     to: _Addresses
     cc: _Addresses = ()
     bcc: _Addresses = ()
-    subject: Annotated[str, Field(min_length=1, max_length=500), _Line, AfterValidator(_written("Subject"))]
+    subject: Annotated[str, Field(min_length=1, max_length=500), _Line]
     text: Annotated[str, Field(min_length=1, max_length=262_144)]
     attachments: Annotated[tuple[Attachment, ...], Field(max_length=MOST_FILES)] = ()
     in_reply_to: _MessageId | None = None
@@ -115,4 +100,4 @@ class SendMail(_Arguments):
     @property
     def recipients(self) -> tuple[str, ...]:
         """The plain addresses, each once."""
-        return tuple(dict.fromkeys(utils.parseaddr(one)[1] for one in (*self.to, *self.cc, *self.bcc)))
+        return tuple(dict.fromkeys(mailbox(one).address for one in (*self.to, *self.cc, *self.bcc)))

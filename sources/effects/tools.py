@@ -58,15 +58,24 @@ class Means:
         )  # fmt: skip
 
 
+Alive = Callable[[], Awaitable[None]]
+"""Called by an effect whose work goes on: its time begins anew."""
+
+
+async def unbounded() -> None:
+    """For an effect whose time nothing bounds."""
+
+
 @dataclass(frozen=True, slots=True)
 class EffectRequest:
     """One effect that is asked for: the parsed `arguments` of its tool, on behalf of `owner`. `mark` is made of its key
-    and shows at the target which effect made a thing."""
+    and shows at the target which effect made a thing. An effect that takes long calls `alive` meanwhile."""
 
     arguments: pydantic.BaseModel
     target: Target
     owner: scope.Scope
     mark: str
+    alive: Alive = unbounded
 
 
 Opens = Callable[[EffectRequest, Means], Awaitable[effect_protocol.Effect]]

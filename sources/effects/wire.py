@@ -60,13 +60,16 @@ class Outcome(_Wire):
 
 
 class Named(_Wire):
-    """A Connection, and what a run may use it for: names of effects, `readRepository`, `readChecks`."""
+    """A Connection, and what a run may use it for: names of effects, `readRepository`, `readChecks`. `host` is that of
+    a tracker, wiki or repository; `internalDomains` are domains of the client's own (`crds.domains`)."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
 
     name: str
     type: str
     uses: tuple[str, ...] = ()
+    host: str = ""
+    internal_domains: tuple[str, ...] = ()
 
 
 class Connections(_Wire):

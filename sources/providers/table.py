@@ -69,7 +69,7 @@ def table(
 def effects(pushed: pushes.Pushes | None = None) -> dict[Type, tools.Opens]:
     """What opens the effects at Connections of each type. `pushed` are the pushes of a process that has clones."""
     return {
-        Type.EMAIL: mail_effects.opened,
+        Type.EMAIL: mail_effects.opens(),
         Type.JIRA: atlassian_effects.opened,
         Type.CONFLUENCE: atlassian_effects.opened,
         Type.GIT: pushes.effects(pushed),

@@ -154,6 +154,14 @@ REFUSED = [
     ("job.tools.gitConnection=Code", "gitConnection"),
     ("job.tools.vulnerabilities=all.zip", "vulnerabilities"),
     ("job.tools.mcpServers[0].name=weather", "url"),
+    (
+        ",".join(
+            f"job.tools.mcpServers[{i}].name=x,job.tools.mcpServers[{i}].url=http://x,"
+            f"job.tools.mcpServers[{i}].clients={{*}},job.tools.mcpServers[{i}].tools={{*}}"
+            for i in (0, 1)
+        ),
+        "job.tools.mcpServers",
+    ),
     ("admission.limits.taskFlags=1", "taskFlags"),
     ("sources.enabled=true,joern.enabled=true,joern.image=joern:1,joern.adHocQueries=true", "kb.tokens"),
     ("joern.maxJobs=0", "maxJobs"),

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from cli import __main__ as main
-from cli import age, codes, errors, order, pods, printable
+from cli import age, codes, errors, order, pods
 from crds import labels, pendingtask, phases
 from crds.phases import Phase
 from kb import client as kb
 from router import client as router
 from tests.cli import objects, site
+from text import printable
 
 
 @pytest.mark.parametrize(

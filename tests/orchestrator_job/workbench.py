@@ -15,11 +15,10 @@ from aiohttp import web
 
 from contracts import otel_spans
 from crds import errors as base
-from crds import pendingtask, scope
+from crds import pendingtask, permits, scope
 from crds.priority import Priority
 from orchestrator_job.agents import executor, metrics, registry
-from orchestrator_job.effects import journal, ledger, ledger_entries
-from orchestrator_job.effects.permits import seen_texts
+from orchestrator_job.effects import effect_digest, journal, ledger, ledger_entries, seen_texts
 from orchestrator_job.effects.tools import port
 from orchestrator_job.model import budget, model_calls, rules_context, telemetry
 from orchestrator_job.store import artifacts, delegation_models, fence, mongo, retry, task_memory
@@ -32,6 +31,8 @@ from tests.orchestrator_job import job
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 RELEASE = "jervis/jervis-operator"
 VIEWER = scope.Scope(client_id="acme", project_id="jervis", group_id="")
+ANN = {"tool": "sendMail", "targets": ["a@example.com"], "most": 9}
+"""A permit."""
 REPORT = """STATUS: 1
 RESULT: {result}
 ARTIFACTS: none
@@ -175,7 +176,9 @@ class Delivery:
 
     def intent(self) -> Mapping[str, Any]:
         """For the ledger."""
-        return {"to": self._letter.to}
+        letter = self._letter
+        digest = effect_digest.digest("send_mail", "office", letter.model_dump())
+        return {"tool": "sendMail", "connection": "office", "aims": {"to": letter.to}, effect_digest.DIGEST: digest}
 
     async def find(self, key: str) -> ledger_entries.Receipt | None:
         """By asking the target."""
@@ -203,7 +206,7 @@ class Deliver:
     arguments: type[port.Arguments] = Letter
 
     def __init__(
-        self, url: str, name: str = "send_mail", tier: port.Tier = port.Tier.NAMED, *, repeatable: bool = False
+        self, url: str, name: str = "send_mail", tier: port.Tier = port.Tier.PERMIT, *, repeatable: bool = False
     ) -> None:
         self.url, self.name, self.tier, self._repeatable = url, name, tier, repeatable
 
@@ -211,9 +214,9 @@ class Deliver:
         """The recipient."""
         return {"to": given.to}
 
-    def wanted(self, given: Letter) -> port.Wanted:
-        """A mail."""
-        return port.Wanted(frozenset({port.Deed.MAIL}), {"text": given.text})
+    def reach(self, given: Letter) -> port.Reach:
+        """A mail to the recipient, by the Connection `office`."""
+        return port.Reach(permits.tool_name(self.name), "office", (given.to,), given.text)
 
     def shown(self, given: Letter) -> str:
         """The mail."""
@@ -272,6 +275,7 @@ class Bench:
             window=16_384,
             now=lambda: NOW,
             specialists=specialists,
+            permits=task.permits,
         )
 
     async def work(
@@ -285,7 +289,8 @@ class Bench:
         """Claim the task and carry one delegation out, behind those that handed back `earlier`."""
         if not self.guard.epoch:
             await self.guard.claim(NOW)
-        known = seen_texts.SeenTexts.of(self.task, self.task.content or "").more(retrieved)
+        passages = [seen_texts.Passage(one, "doc::1") for one in retrieved]
+        known = seen_texts.SeenTexts.of(self.task, self.task.content or "").more(passages)
         return await executor.Executor(self.means, held or rules_context.Standing(), known, earlier).work(message)
 
 
@@ -313,8 +318,11 @@ class Benches:
 
 
 def task(uid: str, content: str = "When is the release?", **fields: Any) -> task_memory.TaskMemory:
-    """A task memory: a user's question, unless `type` says otherwise."""
-    given = {"task_uid": uid, "type": pendingtask.Type.USER_INPUT, "scope": VIEWER, "content": content, **fields}
+    """A task memory: a user's question, unless `type` says otherwise, with a permit for mails to a@example.com."""
+    given = {
+        "task_uid": uid, "type": pendingtask.Type.USER_INPUT, "scope": VIEWER, "content": content, "permits": [ANN],
+        **fields,
+    }  # fmt: skip
     return task_memory.TaskMemory.model_validate(given)
 
 

@@ -63,6 +63,10 @@ class Server:
     lives: int = 0
     memory: set[str] = field(default_factory=set)
     running: dict[int, str] = field(default_factory=dict)
+    failing: set[str] = field(default_factory=set)
+    """Models whose loads are refused at once."""
+    hanging: set[str] = field(default_factory=set)
+    """Models whose loads end without success after five minutes, as Ollama's do."""
     loads: Counter[str] = field(default_factory=Counter)
 
     @cached_property
@@ -182,6 +186,13 @@ class Simulation:
         self.servers[name].alive = True
         self.reconfigure()
 
+    def expel(self, name: str, model: str) -> None:
+        """Another program takes the memory, or `keep_alive` is over: a model that is not in use leaves by itself."""
+        server = self.servers[name]
+        if model in server.memory and model not in server.running.values():
+            server.memory.discard(model)
+            self.reconfigure()
+
     def reconfigure(self) -> None:
         """Probes tell the router."""
         views = [server.view() for server in self.servers.values()]
@@ -293,16 +304,18 @@ class Simulation:
         server = self.servers[effect.backend]
         server.loads[effect.model] += 1
 
-        lives = server.lives
+        lives, failing, hanging = server.lives, effect.model in server.failing, effect.model in server.hanging
 
         def loaded() -> None:
             error = "" if server.lives == lives else "no connection"
+            if failing or hanging:
+                error = error or "model requires more system memory than is available"
             if not error:
                 server.memory.add(effect.model)
                 self.reconfigure()
             self.apply(self.plan.loaded(effect.backend, effect.model, self.now, error))
 
-        self.at(self.now + server.load_seconds, loaded)
+        self.at(self.now + (0.2 if failing else 300.0 if hanging else server.load_seconds), loaded)
 
     def _unload(self, effect: Unload) -> None:
         server = self.servers[effect.backend]

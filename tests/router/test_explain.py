@@ -116,7 +116,7 @@ def test_the_reasons_name_what_stands_in_the_way() -> None:
         "away": "its circuit is open",
         "other": "does not have the model",
         "busy": "1 of 1 slots in use",
-        "spare": "P1 waits for the GPU",
+        "spare": "a CPU: P1 goes there while every GPU is away or reserved for other models",
         "vllm": "speaks OpenAI's API alone, and the request comes by /api",
     }
     moved = _explain(plan, "P3", cpu_allowed=True, need=Capability.GENERATE, now=1.0)

@@ -114,7 +114,9 @@ async def test_paths_that_no_setting_names_are_an_administrators(tmp_path: Path)
     async with process.before(tmp_path, wire.answering(), **settings) as (router, backend):
         for path in ("/api/signout", "/api/me", "/api/experimental/web_search", "/v1/brand-new"):
             answer = await router.post(path, {"model": "m"}, wire.bearer(_PERSON))
-            assert answer.status == 403, path
+            assert answer.status == 404, path
+        for path in ("/api/pull", "/api/delete"):
+            assert (await router.post(path, {"model": "m"}, wire.bearer(_PERSON))).status == 403, path
         assert not backend.requests
         named = [*wire.bearer(_ADMIN), ("X-Ollama-Router-Backend", "raw")]
         assert (await router.post("/api/signout", {}, named)).status == 200

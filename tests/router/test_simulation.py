@@ -158,6 +158,56 @@ def test_background_goes_on_during_a_reservation_and_nobody_is_lost() -> None:
     )
 
 
+def test_a_set_that_cannot_be_loaded_is_not_there_and_keeps_nobody_out() -> None:
+    world = _simulate(Server(owned(loaded=_SMALL), memory=set(_SMALL), failing={"big"}, load_seconds=3.0))
+    for second in range(0, 1000, 100):
+        world.at(second, partial(world.ask, Level.P0, "big"))
+    background = [world.ask(Level.P3, "small")]
+    for second in range(1, 1000, 30):
+        world.at(second, lambda: background.append(world.ask(Level.P3, "small")))
+    world.run(1100)
+    assert not world.unfinished()
+    assert max(job.waited for job in background) <= 3 * (2.0 + 0.2 + 3.0) + 5.0  # three tries, each out and in again
+    assert {job.end for job in world.jobs if job.request.model == "big"} == {"refused Unavailable"}
+
+
+@pytest.mark.parametrize("level", [Level.P0, Level.P1, Level.P3])
+def test_who_left_during_a_load_reserves_nothing(level: Level) -> None:
+    world = _simulate(Server(owned(loaded=_SMALL), memory=set(_SMALL), load_seconds=4.0))
+    world.ask(Level.P0, "big", gives_up=1.0)
+    world.run(2)
+    other = world.ask(level, "small")
+    world.run(100)
+    assert other.dispatched is not None
+    assert other.waited <= 4.0 + 2 * world.servers["gpu"].unload_seconds + 2 * 4.0 + 1.0
+
+
+def test_a_p0_of_another_set_takes_an_idle_gpu_at_once() -> None:
+    world = _simulate(Server(owned(loaded=_SMALL), memory=set(_SMALL), load_seconds=4.0))
+    world.ask(Level.P0, "big")
+    world.run(20)
+    other = world.ask(Level.P0, "small")
+    world.run(60)
+    assert other.dispatched is not None
+    assert other.waited <= world.servers["gpu"].unload_seconds + 4.0 + 0.5
+
+
+@pytest.mark.parametrize("level", [Level.P0, Level.P3])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_cold_gpu_is_loaded_although_a_cpu_has_a_free_slot(level: Level, restarts: bool) -> None:
+    memory = set(_SMALL) if restarts else set()
+    world = _simulate(Server(owned(slots=2, loaded=frozenset(memory)), memory=memory), _cpu(models=_SMALL, slots=2))
+    for second in range(120):
+        world.at(second, partial(world.ask, level, "embed", 0.1))
+    if restarts:
+        world.at(1.0, partial(world.expel, "gpu", "small"))
+        world.at(1.5, partial(world.expel, "gpu", "embed"))
+    world.run(200)
+    late = Counter(job.backend for job in world.jobs if job.request.arrived >= 60)
+    assert late == {"gpu": 60}
+    assert world.servers["gpu"].loads["embed"] == 1
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_day(seed: int) -> None:
     """Two GPUs and a CPU, people by day and machines by night, hang-ups, and servers that die and come back."""

@@ -25,7 +25,7 @@ from router.proxy.paths import Kind
 from router.proxy.pool import Pool, Pools, Unreachable
 from router.proxy.quarantine import Quarantine
 from router.reservation import Verdict
-from tests.router.plans import M, ask, dispatched, gpu, owned, plan, refused, reserved, written
+from tests.router.plans import M, ask, dispatched, gpu, offer, owned, plan, refused, reserved, written
 
 _HELD = Held("job", "id", 1000.0, "")
 
@@ -110,6 +110,23 @@ def test_waiters_and_newcomers_wait_for_a_backend_for_as_long_as_the_grace() -> 
     made.released(0, 34.0)
     assert made.reconfigured([here], 34.0) == []
     assert dispatched(made.offered(ask(5), 35.0)) == [(5, "gpu")]
+
+
+def test_an_object_that_changes_its_address_or_is_replaced_loses_nobody() -> None:
+    asked = gpu(expected=True)
+    unknown = gpu("gpu", models=None, expected=True, available=False)  # as one is that was not probed yet
+    for change in ([unknown], []):
+        made = plan(asked, grace=30.0)
+        offer(made, ask(0, Level.P0), ask(1, Level.P3), now=0.0)
+        assert refused(made.reconfigured(change, 1.0)) == []
+        assert refused(made.offered(ask(2, Level.P0), 1.5)) == []
+        assert refused(made.reconfigured([unknown], 2.0)) == []
+        made.released(0, 2.5)  # its connection broke
+        assert dispatched(made.reconfigured([asked], 3.0)) == [(2, "gpu")]
+        assert dispatched(made.released(2, 4.0)) == [(1, "gpu")]
+        made.reconfigured([], 5.0)
+        assert refused(made.offered(ask(3), 5.0)) == []
+        assert [number for number, _ in refused(made.ticked(36.0))] == [3]
 
 
 def test_no_request_waits_for_a_backend_that_drains_or_never_was_there_or_never_had_the_model() -> None:

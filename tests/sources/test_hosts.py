@@ -16,9 +16,10 @@ import pytest
 from aiohttp import web
 
 from clients import tls_trust
-from crds import addresses, connection
+from crds import addresses, connection, scope
 from hack.cluster import certificates
 from sources.core import hosts, limits, port, rest
+from sources.effects import effect_protocol, tools
 from sources.effects.mail_arguments import SendMail
 from sources.oauth import exchange, grant
 from sources.providers import table as protocols
@@ -171,22 +172,30 @@ async def test_mailboxes_are_called_at_the_address_that_was_judged(mailserver: d
 
 
 async def test_mail_goes_to_no_forbidden_host() -> None:
-    def sending(url: str, one: hosts.Hosts) -> mail.Mail:
+    async def sending(url: str, one: hosts.Hosts) -> effect_protocol.Effect:
         asked = SendMail.model_validate({"to": ["a@example.com"], "subject": "S", "text": "T"})
-        there = spec("imap://h", smtp={"url": url, "from": "team@example.com"})
-        return mail.open_mail(
-            there, {"username": "bot", "password": "word"}, asked, [], mark="m" * 32, now=NOW,
-            tls=ssl.create_default_context(), plain=True, reached=one,
+        there, login = (
+            spec("imap://h", smtp={"url": url, "from": "team@example.com"}),
+            {"username": "b", "password": "w"},
+        )
+        means = tools.Means(
+            load=no_file, tls=ssl.create_default_context(), plain=True, wall=lambda: NOW, monotonic=lambda: 0.0,
+            reached=one,
         )  # fmt: skip
+        target = tools.Target("team-a", "mail", there, {}, login, limits.Bucket(60, 1))
+        return await mail.opens()(tools.EffectRequest(asked, target, scope.Scope(client_id="acme"), "m" * 32), means)
+
+    async def no_file(*_: Any) -> bytes:
+        raise AssertionError("nothing is attached")
 
     names = Names(bad_example=[["169.254.169.254"]], mail_example=[["127.0.0.1"]])
     for scheme in ("smtp", "smtps"):
-        refused = sending(f"{scheme}://bad.example", reached(names))
+        refused = await sending(f"{scheme}://bad.example", reached(names))
         with pytest.raises(hosts.Refused, match="metadata"):
             await refused.prepare()
         await refused.close()
     with smtp.serving() as box:
-        good = sending(f"smtp://mail.example:{box.port}", reached(names))
+        good = await sending(f"smtp://mail.example:{box.port}", reached(names))
         await good.send(await good.prepare())
         await good.close()
         assert len(box.mails) == 1

@@ -394,6 +394,11 @@ Values that no schema can judge alone.
 {{- if ne (len $names) (len (uniq $names)) -}}
 {{- fail (printf "\n\ngpuBackends: every name may occur once, got %s." (join ", " $names)) -}}
 {{- end -}}
+{{- $servers := list -}}
+{{- range .Values.job.tools.mcpServers }}{{ $servers = append $servers .name }}{{ end -}}
+{{- if ne (len $servers) (len (uniq $servers)) -}}
+{{- fail (printf "\n\njob.tools.mcpServers: every name may occur once, got %s.\nName the tools of a server in one entry." (join ", " $servers)) -}}
+{{- end -}}
 {{- range $window := include "jervis.windows" . | fromJsonArray -}}
 {{- range $backend := $.Values.gpuBackends -}}
 {{- range $set := $backend.modelSets -}}

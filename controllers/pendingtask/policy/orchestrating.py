@@ -28,11 +28,13 @@ from controllers.pendingtask.observed import JobState, Outcome, last_word
 from controllers.pendingtask.policy import interruption, user_task
 from controllers.pendingtask.policy.dispatched import ENDED, retried, soon
 from controllers.pendingtask.policy.interruption import POLL_SECONDS
-from crds import exit_reasons, pendingtask
+from crds import conditions, exit_reasons, pendingtask
 from crds.exit_reasons import ExitReason
 from crds.phases import Phase
 
 LOST = "WorkerLost"
+TOOLS_COMPLETE = "ToolsComplete"
+"""The condition about the tools of other servers that a run was to have."""
 DRAIN_PAUSE = timedelta(seconds=5)
 
 
@@ -110,6 +112,16 @@ def _result(outcome: Outcome) -> pendingtask.Result:
     )
 
 
+def _tools(view: View, outcome: Outcome) -> tuple[conditions.Condition, ...]:
+    """Whether the run's agents had all tools of the servers that are listed for them; nothing where that was never
+    another way."""
+    if outcome.absent_tools:
+        return (condition(view, TOOLS_COMPLETE, False, "SomeLeftOut", f"Tools of servers: {outcome.absent_tools}"),)
+    if conditions.find(view.task.status.conditions, TOOLS_COMPLETE) is None:
+        return ()
+    return (condition(view, TOOLS_COMPLETE, True, "AllOffered", "The latest run had all tools that are listed."),)
+
+
 def _complete(view: View, outcome: Outcome) -> Decision:
     conds, fields = interruption.over(view, "Completed")
     reason, message = "Completed", "The run has answered."
@@ -123,6 +135,7 @@ def _complete(view: View, outcome: Outcome) -> Decision:
         reason,
         message,
         *conds,
+        *_tools(view, outcome),
         fields={"retry": None, "dispatch": None, "result": _result(outcome), **_seen(view, outcome), **fields},
     )
 
@@ -189,6 +202,7 @@ def _ask(view: View, outcome: Outcome) -> Decision:
         asked,
         outcome.exit_reason.value,
         " ".join(filter(None, (_waiting(asked), outcome.sentence()))),
+        *_tools(view, outcome),
         result=_result(outcome),
         effects=_expire(view),
         fields=_seen(view, outcome),

@@ -47,6 +47,7 @@ def build(
     `tool_seconds`."""
     guards = [access.recording(trail)] if trail is not None else []
     guards += [
+        mcp.enveloped,
         problems.middleware(meters),
         pages.middleware(),
         *([access.middleware(gate)] if gate is not None else []),

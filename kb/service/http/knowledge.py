@@ -5,6 +5,7 @@ from __future__ import annotations
 import pydantic
 from aiohttp import web
 
+from contracts import problems
 from crds import errors as root
 from crds import priority
 from kb import api, errors, identity
@@ -70,7 +71,7 @@ class Reading:
         """POST /api/v1/retrieve; in lines, stage by stage, where the caller accepts application/x-ndjson."""
         question = await body.read(request, api.RetrieveRequest)
         urgency = _or_background(body.urgency(request))
-        if openapi.LINES not in request.headers.get("Accept", ""):
+        if not problems.accepts(request, openapi.LINES, by_name=True):
             return _json(await self._search.retrieve(question, urgency))
         events = self._search.stream(question, urgency)
         # The first stage answers before the status goes out, so that what cannot succeed is an error and not a line.

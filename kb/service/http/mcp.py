@@ -30,14 +30,17 @@ from kb.service.http import access, atomictools, body, problems, tools
 
 PATH = access.MCP
 STATELESS = "2026-07-28"
-_HANDSHAKES = ("2025-11-25", "2025-06-18")
+_HANDSHAKES = ("2025-11-25", "2025-06-18", "2025-03-26")
 VERSIONS = (STATELESS, *_HANDSHAKES)
 """The versions that are served, the newest first."""
 _VERSION_HEADER, _METHOD_HEADER, _NAME_HEADER = "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"
 _META = "io.modelcontextprotocol/"
 _PARSE_ERROR, _INVALID_REQUEST, _UNKNOWN_METHOD, _INVALID_PARAMS = -32700, -32600, -32601, -32602
 _HEADER_MISMATCH, _UNSUPPORTED_VERSION = -32020, -32022
+_INTERNAL = -32603
 _STATUS = {_UNKNOWN_METHOD: 404}
+_ID = web.RequestKey("rpc id", object)
+"""Of the message in the body."""
 # A tool's arguments are bounded far below; a larger body is none of a tool.
 _LARGEST = 256 << 10
 _LISTED_MS = 60_000
@@ -125,10 +128,9 @@ class Endpoint:
         """POST /mcp"""
         self._check_head(request)
         raw = await body.raw(request, _LARGEST, "Send one request of a tool.")
-        message: Message | None = None
         stateless = True
         try:
-            message = _read(raw)
+            message = _read(request, raw)
             stateless = _stateless(request, message)
             _check_version(request, message, stateless=stateless)
             if message.id is None:
@@ -138,19 +140,24 @@ class Endpoint:
                 _check_envelope(request, message)
             result = await self._result(request, message, stateless=stateless)
         except _Refused as error:
-            return _error(error, message, stateless=stateless)
+            return _error(request, error, stateless=stateless)
+        except errors.Invalid as error:
+            answer = problems.answer(error)
+            access.ended(request, answer.status)
+            problem = _problem(answer)
+            return _error(request, _Refused(_INVALID_PARAMS, _spoken(problem), problem), stateless=stateless)
         return _json({"jsonrpc": "2.0", "id": message.id, "result": result})
 
     def _check_head(self, request: web.Request) -> None:
         shared.require_json(request)
-        accepted = request.headers.get(hdrs.ACCEPT, "*/*")
-        if not any(kind in accepted for kind in ("application/json", "application/*", "*/*")):
+        if not shared.accepts(request, "application/json"):
             raise web.HTTPNotAcceptable(text="answers are application/json")
 
     async def _result(self, request: web.Request, message: Message, *, stateless: bool) -> dict[str, Any]:
         result: dict[str, Any]
+        bound = _bound(request)
         if message.method == "tools/list":
-            result = {"tools": self._listed(request)}
+            result = {"tools": [_description(one, bound) for one in self._tools.values() if _may(request, one)]}
         elif message.method == "tools/call":
             result = await self._call(request, message.params)
         elif message.method == "server/discover" and stateless:
@@ -172,10 +179,6 @@ class Endpoint:
 
     def _about(self) -> dict[str, Any]:
         return {"capabilities": {"tools": {}}, "instructions": _INSTRUCTIONS}
-
-    def _listed(self, request: web.Request) -> list[dict[str, Any]]:
-        bound = _bound(request)
-        return [_description(one, bound) for one in self._tools.values() if _may(request, one)]
 
     async def _call(self, request: web.Request, params: Mapping[str, Any]) -> dict[str, Any]:
         name, given = params.get("name"), params.get("arguments", {})
@@ -227,27 +230,30 @@ class Endpoint:
     def _failed(self, request: web.Request, tool: tools.Tool, error: root.JervisError) -> dict[str, Any]:
         """A result that the model sees and may learn from, as the specification wants it for what a tool says."""
         answer = problems.answer(error)
-        assert isinstance(answer.body, bytes)
-        problem = orjson.loads(answer.body)["error"]
+        problem = _problem(answer)
         access.ended(request, answer.status)
         self._meters.tools.labels(tool.name, problem["code"]).inc()
-        parts = [problem["message"].rstrip(".") + ".", problem.get("remedy", "")]
+        text = _spoken(problem)
         if hdrs.RETRY_AFTER in answer.headers:
-            parts.append(f"Try again in {answer.headers[hdrs.RETRY_AFTER]} seconds.")
+            text += f" Try again in {answer.headers[hdrs.RETRY_AFTER]} seconds."
         return {
-            "content": [{"type": "text", "text": " ".join(part for part in parts if part)}],
+            "content": [{"type": "text", "text": text}],
             "structuredContent": {"error": problem},
             "isError": True,
         }
 
 
-def _read(raw: bytes) -> Message:
+def _read(request: web.Request, raw: bytes) -> Message:
     try:
         document = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         raise _Refused(_PARSE_ERROR, f"the body is not JSON: {error}") from error
     if not isinstance(document, dict) or ("id" in document and document["id"] is None):
         raise _Refused(_INVALID_REQUEST, "the body is not one JSON-RPC request or notification")
+    if isinstance(document.get("id"), str | int) and not isinstance(document["id"], bool):
+        request[_ID] = document["id"]
+    if document.get("params", {}) is None:
+        del document["params"]  # no parameters, as libraries write that have a field for them
     try:
         return Message.model_validate(document)
     except pydantic.ValidationError as error:
@@ -368,9 +374,38 @@ def _headers(request: web.Request) -> CIMultiDict[str]:
     return made
 
 
-def _error(error: _Refused, message: Message | None, *, stateless: bool) -> web.Response:
+@web.middleware
+async def enveloped(request: web.Request, handler: problems.Handler) -> web.StreamResponse:
+    """Puts what is answered before or beside the endpoint, such as 401, into the envelope of JSON-RPC, too; `data` is
+    the error as other routes answer it."""
+    response = await handler(request)
+    if request.path != PATH or response.status < 400 or not isinstance(response, web.Response):
+        return response
+    problem = _problem(response)
+    if isinstance(problem["code"], int):
+        return response
+    code = _INTERNAL if response.status >= 500 else _INVALID_REQUEST
+    error = {"code": code, "message": _spoken(problem), "data": problem}
+    answer = _json({"jsonrpc": "2.0", "id": request.get(_ID), "error": error}, response.status)
+    own = (hdrs.CONTENT_TYPE, hdrs.CONTENT_LENGTH)
+    answer.headers.update({name: value for name, value in response.headers.items() if name not in own})
+    return answer
+
+
+def _problem(response: web.Response) -> dict[str, Any]:
+    """The error in an answer of this service."""
+    assert isinstance(response.body, bytes)
+    problem: dict[str, Any] = orjson.loads(response.body)["error"]
+    return problem
+
+
+def _spoken(problem: Mapping[str, Any]) -> str:
+    return " ".join(part for part in (f"{problem['message'].rstrip('.')}.", problem.get("remedy", "")) if part)
+
+
+def _error(request: web.Request, error: _Refused, *, stateless: bool) -> web.Response:
     problem = {"code": error.code, "message": str(error), **({"data": error.data} if error.data else {})}
-    document = {"jsonrpc": "2.0", "id": message.id if message is not None else None, "error": problem}
+    document = {"jsonrpc": "2.0", "id": request.get(_ID), "error": problem}
     # With a handshake, 404 says that the session is over; what a method says is no matter of HTTP there.
     handled = not stateless and error.code in (_UNKNOWN_METHOD, _INVALID_PARAMS)
     return _json(document, 200 if handled else _STATUS.get(error.code, 400))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import zoneinfo
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -146,15 +145,10 @@ class Invitation(connections.AtConnection):
         """The recipients; all attendees are among them."""
         return connections.to(self._means.allowed, self.name, given)
 
-    def wanted(self, given: SendInvitation) -> port.Wanted:
-        """An invitation at the time of its event; its organizer is who is answered."""
-        found = connections.mail(given, port.Deed.INVITE)
-        event = given.event
-        said = {"event.summary": event.summary, "event.location": event.location}
-        said["event.description"] = event.description
-        organizer = {"event.organizer": event.organizer} if event.organizer else {}
-        span = port.Span(event.start, event.end, event.time_zone)
-        return replace(found, texts={**found.texts, **said}, values=organizer, span=span)
+    def targets(self, given: SendInvitation) -> tuple[str, ...]:
+        """The recipients; an organizer gets the answers."""
+        organizer = (given.event.organizer,) if given.event.organizer else ()
+        return tuple(dict.fromkeys((*connections.recipients(given), *organizer)))
 
     async def built(self, given: SendInvitation, place: port.Place) -> Mapping[str, Any]:
         """The mail. Raises `kb_client.Unavailable`, `port.Misused`."""

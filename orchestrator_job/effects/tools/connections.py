@@ -1,8 +1,8 @@
 """Mails, issues and pages: what a run does at Connections.
 
-Each names a Connection, or takes the one that the settings name. Then the Connection is no aim, which the user would
-have to name. What the allow-lists of the settings, or a rule's `never-say`, exclude is refused before a person is
-asked. Bounds are those of docs/effects.md, which the sources process checks again.
+Each names a Connection, or takes the one that the settings name. What the allow-lists of the settings, or a rule's
+`never-say`, exclude is refused before a person is asked. Bounds are those of docs/effects.md, which the sources process
+checks again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from clients import toolservers
 from contracts.rules import enforce_lines
-from crds import scope, values
+from crds import permits, scope, values
 from kb import client as kb_client
 from orchestrator_job import outcome
 from orchestrator_job.effects import effect_digest, ledger_entries
@@ -41,6 +41,8 @@ def _text(text: str) -> str:
     return text
 
 
+_NO_TEXTS = {"connection", "attachments", "in_reply_to", "references", "repository", "issue", "page", "version"}
+"""Arguments of which nothing is a text that leaves with the effect."""
 Line = AfterValidator(one_line)
 Name = Annotated[str, Field(max_length=253, pattern=r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$")]
 Address = Annotated[
@@ -124,7 +126,7 @@ class AtConnection:
     name: str
     description: str
     arguments: type[port.Arguments]
-    tier = port.Tier.NAMED
+    tier = port.Tier.PERMIT
     asks: ClassVar[str]
     usual: ClassVar[str]
     """The field of the settings with the Connection of a call that names none."""
@@ -150,6 +152,18 @@ class AtConnection:
     def aimed(self, given: Any) -> dict[str, str]:
         """The aims beside the Connection; raises `port.Misused` for those that the allow-lists have not."""
         raise NotImplementedError
+
+    def targets(self, given: Any) -> tuple[str, ...]:
+        """All that it is at, as permits name it."""
+        raise NotImplementedError
+
+    def reach(self, given: Any) -> port.Reach:
+        """With all texts but the targets and the ids of the mails that are answered."""
+        targets = self.targets(given)
+        sent = given.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_NO_TEXTS)
+        text = "\n".join(one for one in port.leaves(sent) if one not in targets)
+        stored = tuple(one.key for one in getattr(given, "attachments", ()))
+        return port.Reach(permits.tool_name(self.name), self.connection(given), targets, text, stored)
 
     def shown(self, given: Any) -> str:
         """Every argument: short ones as lines, then the text."""
@@ -216,27 +230,6 @@ async def store(means: Means, raw: bytes, media_type: str) -> values.ContentRef:
     return values.ContentRef.model_validate(ref.model_dump(by_alias=True))
 
 
-def mail(given: SendMail, *deeds: port.Deed) -> port.Wanted:
-    """What a user has to have ordered for a mail."""
-    found = {port.Deed.MAIL, *deeds}
-    if given.attachments:
-        found.add(port.Deed.ATTACH)
-    answered = {f"references.{number}": one for number, one in enumerate(given.references)}
-    if given.in_reply_to:
-        answered["inReplyTo"] = given.in_reply_to
-    if answered:
-        found.add(port.Deed.REPLY)
-    stored: dict[str, str] = {}
-    labels: dict[str, str] = {}
-    for number, one in enumerate(given.attachments):
-        stored[f"attachments.{number}.key"] = one.key
-        labels[f"attachments.{number}.name"] = one.name
-        if "media_type" in one.model_fields_set:
-            labels[f"attachments.{number}.mediaType"] = one.media_type
-    texts = {"subject": given.subject, "text": given.text}
-    return port.Wanted(frozenset(found), texts, labels=labels, stored=stored, answered=answered)
-
-
 def to(allowed: settings.Settings, name: str, given: Any) -> dict[str, str]:
     """The recipients of a mail as aims. Raises `port.Misused` for those that the settings do not allow."""
     found = {}
@@ -246,6 +239,11 @@ def to(allowed: settings.Settings, name: str, given: Any) -> dict[str, str]:
                 raise port.Misused(f"{name}: recipient {address!r} is not among those that the settings allow")
             found[f"{field}.{number}"] = address
     return found
+
+
+def recipients(given: Any) -> tuple[str, ...]:
+    """All of a mail, in their order, each once."""
+    return tuple(dict.fromkeys((*given.to, *given.cc, *given.bcc)))
 
 
 class Mail(AtConnection):
@@ -259,9 +257,9 @@ class Mail(AtConnection):
         """The recipients, cc and bcc included."""
         return to(self._means.allowed, self.name, given)
 
-    def wanted(self, given: SendMail) -> port.Wanted:
-        """A mail; attachments and an answer where it has them."""
-        return mail(given)
+    def targets(self, given: SendMail) -> tuple[str, ...]:
+        """The recipients."""
+        return recipients(given)
 
     async def built(self, given: SendMail, place: port.Place) -> Mapping[str, Any]:
         """With references to the stored attachments."""
@@ -278,19 +276,18 @@ class _Tracker(AtConnection):
         found = {"repository": given.repository, "issue": getattr(given, "issue", "")}
         return {name: value for name, value in found.items() if value}
 
+    def targets(self, given: Any) -> tuple[str, ...]:
+        """OWNER/REPO#13 or the key of Jira; OWNER/REPO of a new issue."""
+        issue = getattr(given, "issue", "")
+        found = given.repository if not issue else f"{given.repository}#{issue}" if issue.isdigit() else issue
+        return (found,) if found else ()
+
 
 class NewIssue(_Tracker):
     """An issue."""
 
     name, asks, arguments = "create_issue", "createIssue", CreateIssue
     description = "Create an issue at a Git host or Jira."
-
-    def wanted(self, given: CreateIssue) -> port.Wanted:
-        """A new issue."""
-        values = {f"labels.{number}": label for number, label in enumerate(given.labels)}
-        if "issue_type" in given.model_fields_set:
-            values["issueType"] = given.issue_type
-        return port.Wanted(frozenset({port.Deed.CREATE}), {"title": given.title, "text": given.text}, values)
 
 
 class ChangedIssue(_Tracker):
@@ -299,28 +296,12 @@ class ChangedIssue(_Tracker):
     name, asks, arguments = "update_issue", "updateIssue", UpdateIssue
     description = "Change title, text, labels or state of an issue."
 
-    def wanted(self, given: UpdateIssue) -> port.Wanted:
-        """Each change that is given."""
-        texts = {name: value for name, value in (("title", given.title), ("text", given.text)) if value is not None}
-        found = {deed for name, deed in (("title", port.Deed.RETITLE), ("text", port.Deed.CHANGE)) if name in texts}
-        if given.labels is not None:
-            found.add(port.Deed.RELABEL)
-        if given.state is not None:
-            closes = given.state is sources_client.Status.CLOSED
-            found.add(port.Deed.CLOSE if closes else port.Deed.REOPEN)
-        values = {f"labels.{number}": label for number, label in enumerate(given.labels or ())}
-        return port.Wanted(frozenset(found), texts, values)
-
 
 class Comment(_Tracker):
     """A comment on an issue."""
 
     name, asks, arguments = "add_comment", "addComment", AddComment
     description = "Write a comment on an issue."
-
-    def wanted(self, given: AddComment) -> port.Wanted:
-        """A comment."""
-        return port.Wanted(frozenset({port.Deed.COMMENT}), {"text": given.text})
 
 
 class Page(AtConnection):
@@ -335,15 +316,9 @@ class Page(AtConnection):
         self._within(self._means.allowed.wiki_pages, f"{self.connection(given)}/{given.page}", "page")
         return {"page": given.page}
 
-    def wanted(self, given: EditPage) -> port.Wanted:
-        """An addition, or another text in the place of the old one; a title where one is given."""
-        replaces = given.way is sources_client.Way.REPLACE
-        found = {port.Deed.REPLACE if replaces else port.Deed.APPEND}
-        texts = {"text": given.text}
-        if given.title is not None:
-            found.add(port.Deed.RETITLE)
-            texts["title"] = given.title
-        return port.Wanted(frozenset(found), texts)
+    def targets(self, given: EditPage) -> tuple[str, ...]:
+        """The page."""
+        return (given.page,)
 
 
 def all_of(means: Means) -> list[AtConnection]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field, JsonValue, StringConstraints
 
 from contracts.rules import enforce_lines
-from crds import approvals, priority, scope
+from crds import access, approvals, permits, priority, scope
 from kb import api
 from kb import client as kb_client
 from orchestrator_job import outcome
@@ -25,6 +25,7 @@ from orchestrator_job.store import delegation_models
 _MOST_CHUNKS = 1000
 _MOST_PROCEDURES = 200
 _SHOWN_PROCEDURES = 20
+_BETWEEN = "\n\n"
 _Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 _Urn = Annotated[str, Field(min_length=1, max_length=1024)]
 _Kind = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$")]
@@ -148,11 +149,17 @@ class Search(_Reading):
         shown = [one for one in reply.items if means.rules.shows(one.provenance.source_urn, one.provenance.kind)]
         if not shown:
             return port.Result("Nothing was found.", {"found": 0})
-        passages = [_passage(number, one) for number, one in enumerate(shown, 1)]
+        passages, parts, at = list[str](), list[port.Part](), 0
+        for number, one in enumerate(shown, 1):
+            passages.append(_passage(number, one))
+            of = one.provenance
+            parts.append(port.Part(of.source_urn, at, at + len(passages[-1]), of.access or access.UNKNOWN))
+            at += len(passages[-1]) + len(_BETWEEN)
         if not reply.sufficient:
             passages.append("[The passages contain few of the question's words.]")
         urns = tuple(dict.fromkeys(one.provenance.source_urn for one in shown))
-        return port.Result(bounds.cut("\n\n".join(passages)), {"found": len(shown)}, sources=urns)
+        text = bounds.cut(_BETWEEN.join(passages))
+        return port.Result(text, {"found": len(shown)}, sources=urns, parts=tuple(parts))
 
 
 def _passage(number: int, item: api.EvidenceItem) -> str:
@@ -203,7 +210,9 @@ def part(chunks: list[api.Chunk], start: int, *, truncated: bool = False) -> por
         "start": start,
         "end": end,
     }
-    return port.Result(f"{first.title} ({first.kind})\n\n{shown}", data, sources=(first.source_urn,))
+    found = f"{first.title} ({first.kind})\n\n{shown}"
+    of = port.Part(first.source_urn, 0, len(found), first.access or access.UNKNOWN)
+    return port.Result(found, data, sources=(first.source_urn,), parts=(of,))
 
 
 def joined(chunks: list[api.Chunk]) -> str:
@@ -290,7 +299,7 @@ class Store:
     name = "store_knowledge"
     description = "Remember a fact that the user said, for all later conversations. Not what is known already."
     arguments = StoreKnowledge
-    tier = port.Tier.NAMED
+    tier = port.Tier.PERMIT
 
     def __init__(self, means: Means) -> None:
         self._means = means
@@ -299,9 +308,9 @@ class Store:
         """Both texts."""
         return {"subject": given.subject, "content": given.content}
 
-    def wanted(self, given: StoreKnowledge) -> port.Wanted:
-        """An order to remember it; both texts are its aims."""
-        return port.Wanted(frozenset({port.Deed.REMEMBER}))
+    def reach(self, given: StoreKnowledge) -> port.Reach:
+        """It is stored in the run's own scope, so no text leaves."""
+        return port.Reach(permits.tool_name(self.name))
 
     def shown(self, given: StoreKnowledge) -> str:
         """All of it."""
@@ -349,7 +358,7 @@ class Procedure:
     name = "propose_procedure"
     description = "Propose how tasks of a pattern are to be done from now on. A person decides."
     arguments = ProposeProcedure
-    tier = port.Tier.APPROVED
+    tier = port.Tier.PERSON
 
     def __init__(self, means: Means) -> None:
         self._means = means
@@ -357,6 +366,10 @@ class Procedure:
     def aims(self, given: ProposeProcedure) -> Mapping[str, str]:
         """The pattern."""
         return {"triggerPattern": given.trigger_pattern}
+
+    def reach(self, given: ProposeProcedure) -> port.Reach:
+        """Nothing leaves."""
+        return port.Reach(permits.tool_name(self.name))
 
     def shown(self, given: ProposeProcedure) -> str:
         """All steps."""
@@ -383,7 +396,7 @@ class Rule:
     name = approvals.PROPOSES_RULE
     description = "Propose a hard rule for this scope. A person decides."
     arguments = ProposeRule
-    tier = port.Tier.APPROVED
+    tier = port.Tier.PERSON
 
     def __init__(self, means: Means) -> None:
         self._means = means
@@ -395,6 +408,10 @@ class Rule:
         except ValueError as error:
             raise port.Misused(f"{self.name}: content: {error}") from error
         return {"key": given.key}
+
+    def reach(self, given: ProposeRule) -> port.Reach:
+        """Nothing leaves."""
+        return port.Reach(permits.tool_name(self.name))
 
     def shown(self, given: ProposeRule) -> str:
         """The rule as it would be in force."""

@@ -1,23 +1,29 @@
 """Tools of other servers by the Model Context Protocol (`clients.toolservers`), named SERVER.TOOL.
 
-A tool of a server without `readOnly` has an effect that cannot be looked up, so a person approves each call, and
-decides again where one was begun and not answered, or where the server says something else of the tool since. A run can
-do without any of these servers.
+What a call needs is the tool's mode in the server's entry. One that reads may carry something outside with its
+arguments: a call that names a host which is not allowed, or takes a copy of what was read to a server which is not, is
+an effect. Other calls have effects that cannot be looked up: a person decides again where one was begun and not
+answered, or where the server says something else of the tool since. A run can do without any of these servers.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ConfigDict
 
 from clients import toolservers
-from crds import scope, tools
+from crds import domains, permits, scope, tools
 from orchestrator_job import errors as job_errors
-from orchestrator_job.effects import ledger_entries
+from orchestrator_job.effects import effect_digest, ledger_entries
 from orchestrator_job.effects.tools import bounds, port
+from text import hosts
+
+LIST_SECONDS = 10.0
+"""In which a server lists its tools; a run does not wait longer for those that it may not need."""
 
 
 class _Any(port.Arguments):
@@ -43,32 +49,27 @@ class _Tool:
     def __init__(self, offered: toolservers.Offered) -> None:
         self._offered = offered
         self.name, self.description = offered.called, offered.about
+        self.own = offered.own
         self.arguments = arguments(offered.schema)
 
     async def _call(self, given: Any) -> port.Result:
         """Raises `toolservers.Away`, and NotBegun where the call was not sent."""
-        sent = dict(given.model_extra or {})
-        if len(json.dumps(sent)) > toolservers.MOST_ARGUMENTS:
-            return bounds.failed(f"The arguments have more than {toolservers.MOST_ARGUMENTS} characters.")
         try:
-            answer = await toolservers.call(self._offered, sent)
+            answer = await toolservers.call(self._offered, dict(given.model_extra or {}))
         except toolservers.NotSent as error:
-            raise job_errors.NotBegun(error.message) from error
+            raise job_errors.NotBegun(error.message, retry_after=error.retry_after) from error
         return port.Result(bounds.cut(answer.text), sources=(self._offered.source,), failed=answer.failed)
 
 
-class ReadingTool(_Tool):
-    """Of a server with `readOnly`."""
-
-    async def read(self, given: Any, place: port.Place) -> port.Result:
-        """The server's answer. Raises as `_call`."""
-        return await self._call(given)
-
-
 class ActingTool(_Tool):
-    """Of any other."""
+    """One that may change something outside."""
 
-    tier = port.Tier.APPROVED
+    repeatable = False
+
+    @property
+    def tier(self) -> port.Tier:
+        """By its mode."""
+        return port.Tier.PERSON if self._offered.mode is tools.Mode.ASK else port.Tier.PERMIT
 
     @property
     def definition(self) -> str:
@@ -78,6 +79,11 @@ class ActingTool(_Tool):
     def aims(self, given: Any) -> Mapping[str, str]:
         """Every argument that is a text, and those within lists and objects."""
         return dict(_texts("", given.model_extra or {}))
+
+    def reach(self, given: Any) -> port.Reach:
+        """The server is the only target, which the tool's name has; every argument leaves."""
+        text = "\n".join(port.leaves(given.model_extra or {}))
+        return port.Reach(permits.tool_name(self.name), text=text, url=self._offered.server.url)
 
     def shown(self, given: Any) -> str:
         """What the server says of the tool, and all arguments."""
@@ -91,17 +97,45 @@ class ActingTool(_Tool):
         return _Effect(self, given)
 
 
+class ReadingTool(ActingTool):
+    """One that only reads. `fetched` are hosts that any tool may fetch of."""
+
+    repeatable = True
+
+    def __init__(self, offered: toolservers.Offered, fetched: Sequence[str]) -> None:
+        super().__init__(offered)
+        self._fetched = fetched
+
+    def allows(self, host: str) -> bool:
+        """By its entry, or by the list of hosts whose pages may be fetched."""
+        fetched = bool(self._fetched) and toolservers.allowed(self._fetched, domains.hostname(host))
+        return bool(host) and (fetched or self._offered.server.lets(host))
+
+    def reach(self, given: Any) -> port.Reach:
+        """The hosts that its arguments name and that are not allowed."""
+        reach = super().reach(given)
+        named = dict.fromkeys(domains.hostname(host) or host for host in hosts.named(reach.text))
+        return replace(reach, targets=tuple(host for host in named if not self.allows(host)))
+
+    async def read(self, given: Any, place: port.Place) -> port.Result:
+        """The server's answer. Raises as `_call`."""
+        return await self._call(given)
+
+
 class _Effect:
     """A `ledger_entries.Effect` that cannot be looked up."""
 
-    repeatable = False
-
     def __init__(self, tool: ActingTool, given: Any) -> None:
         self._tool, self._given = tool, given
+        self.repeatable = tool.repeatable
 
     def intent(self) -> Mapping[str, Any]:
         """The tool, as it is defined now."""
-        return {"tool": self._tool.name, "definition": self._tool.definition}
+        named = {"tool": self._tool.name, "definition": self._tool.definition}
+        if self.repeatable:
+            return named
+        same = effect_digest.digest(self._tool.name, "", self._given.model_extra or {}, exact=True)
+        return {**named, effect_digest.DIGEST: same}
 
     async def find(self, key: str) -> ledger_entries.Receipt | None:
         """The protocol has no question for it."""
@@ -124,7 +158,13 @@ def _texts(path: str, value: Any) -> Iterable[tuple[str, str]]:
             yield from _texts(f"{path}.{number}", one)
 
 
-async def listed(servers: Iterable[tools.Server], viewer: scope.Scope) -> tuple[list[port.Tool], dict[str, str]]:
-    """The tools of all servers that `viewer` may use, and by the name of a server that is away, why it has none."""
-    found, away = await toolservers.listed(servers, viewer.client_id)
-    return [(ReadingTool if one.server.read_only else ActingTool)(one) for one in found], away
+async def listed(
+    servers: Iterable[tools.Server], viewer: scope.Scope, fetched: Sequence[str] = ()
+) -> tuple[list[port.Tool], toolservers.Catalogue]:
+    """The tools of all servers that `viewer` may use, and what the servers say: which are away, and which tools are
+    left out. Servers are asked side by side, and those that are slow are away. `fetched` are hosts that may be fetched
+    of."""
+    catalogue = await toolservers.listed(servers, viewer.client_id, seconds=LIST_SECONDS)
+    return [
+        ReadingTool(tool, fetched) if tool.mode is tools.Mode.READ else ActingTool(tool) for tool in catalogue.tools
+    ], catalogue

@@ -7,16 +7,15 @@ it goes through the effects ledger under a key of task, delegation and ordinal, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from typing import Any, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
-from crds import errors, scope
+from crds import access, errors, scope
 from orchestrator_job.effects import ledger_entries
 from router.client import schema
 
@@ -25,72 +24,30 @@ DISPENSABLE_SECONDS = 30.0
 
 
 class Tier(IntEnum):
-    """What has to hold before a call is carried out. A higher one includes the lower ones.
+    """What has to hold before a call is carried out.
 
     FREE      nothing: it reads, or changes what is the run's own
-    NAMED     the user ordered the effect and named every aim of it (recipient, repository, issue, page, host) in the
-              order; else a person decides
-    APPROVED  a person decides, also about what the user named
+    PERMIT    a permit of the task, a standing permit or an approval names the effect; else a person decides
+    PERSON    a person decides, whatever permits say: it changes what later runs believe or may do
     """
 
     FREE = 0
-    NAMED = 1
-    APPROVED = 2
-
-
-class Origin(IntEnum):
-    """Where a value of a call comes from; the lowest that holds. MODEL: it stands nowhere in what the run has read."""
-
-    USER = 0
-    CONTENT = 1
-    RETRIEVED = 2
-    MODEL = 3
-
-
-class Deed(StrEnum):
-    """A kind of effect that a user orders. ATTACH and REPLY are parts of a mail, RETITLE, RELABEL and CHANGE (of the
-    text) of what is changed; APPEND and REPLACE are the ways to edit a page."""
-
-    MAIL = "a mail"
-    ATTACH = "an attachment"
-    REPLY = "an answer to a mail"
-    INVITE = "an invitation"
-    COMMENT = "a comment"
-    CREATE = "a new issue"
-    CHANGE = "a change of the text of an issue"
-    RETITLE = "another title"
-    RELABEL = "other labels"
-    CLOSE = "closing an issue"
-    REOPEN = "reopening an issue"
-    APPEND = "an addition to a page"
-    REPLACE = "replacing the text of a page"
-    REMEMBER = "remembering something"
+    PERMIT = 1
+    PERSON = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """From when to when, as local times in `zone`, a name of the IANA database."""
+class Reach:
+    """What a call does outside, as permits name it. `tool` is the effect's name in permits (`sendMail`,
+    `mcp:SERVER.TOOL`), `targets` are all that it is at. `text` is what leaves with it, without the targets, and
+    `stored` are keys of stored contents that leave with it. `url` is that of a server which is called."""
 
-    start: datetime
-    end: datetime
-    zone: str
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a call does besides what it is aimed at, by the names of its arguments. `deeds`: the user has to have
-    ordered each of them. `texts` are written in the user's name: what is in them may come from retrieved texts where
-    the order leaves it open. `values` may not come from retrieved texts alone. `stored` are keys of content that is
-    sent, and `labels` the names and media types under which it is. `answered` are Message-IDs of the mails that are
-    answered, and `span` is when an invitation is for."""
-
-    deeds: frozenset[Deed]
-    texts: Mapping[str, str] = field(default_factory=dict)
-    values: Mapping[str, str] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
-    stored: Mapping[str, str] = field(default_factory=dict)
-    answered: Mapping[str, str] = field(default_factory=dict)
-    span: Span | None = None
+    tool: str
+    connection: str = ""
+    targets: tuple[str, ...] = ()
+    text: str = ""
+    stored: tuple[str, ...] = ()
+    url: str = ""
 
 
 class Arguments(BaseModel):
@@ -115,11 +72,23 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Of the text of a result, from `start` to `end`: what is from this source, and who may read it there."""
+
+    source: str
+    start: int
+    end: int
+    readers: access.Access = access.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """What a call gave. `text` is for the model, who gets it as data. `data` is for programs (`structured_data`).
 
     `sources` name where the text is from, `artifacts` what was stored or made, `changed_files` paths in the workspace.
-    `failed`: it did not work, and `text` says why and what would help; a failed call is an answer as any other.
+    `failed`: it did not work, and `text` says why and what would help; a failed call is an answer as any other. `parts`
+    say more of sources, where a text has several or their readers are known; what is in none of them is from all of
+    `sources`.
     """
 
     text: str
@@ -128,6 +97,7 @@ class Result:
     artifacts: tuple[str, ...] = ()
     changed_files: tuple[str, ...] = ()
     failed: bool = False
+    parts: tuple[Part, ...] = ()
 
 
 @runtime_checkable
@@ -179,12 +149,26 @@ class Acting(Tool, Protocol):
         may have a number at its end (`to.0`)."""
         ...
 
+    def reach(self, given: Any) -> Reach:
+        """What the call does outside; permits are compared with it."""
+        ...
+
     def shown(self, given: Any) -> str:
         """Exactly what will be done, for the person who decides: the text of the mail, the diff of the push."""
         ...
 
     def effect(self, given: Any, place: Place) -> ledger_entries.Effect:
         """The effect, not begun. Its receipt has `text` for the model."""
+        ...
+
+
+@runtime_checkable
+class Guarded(Reading, Acting, Protocol):
+    """One that reads, and whose call may carry something outside with its arguments: then it counts as an effect. The
+    targets of its reach are the hosts that the arguments name, and `url` is what is called."""
+
+    def allows(self, host: str) -> bool:
+        """Whether the settings let it call the host, and take there what it likes."""
         ...
 
 
@@ -198,14 +182,9 @@ class Foreign(Acting, Protocol):
         ...
 
 
-@runtime_checkable
-class Orderable(Acting, Protocol):
-    """One whose effect a user can order, so that no person has to decide about it again. A tool of tier NAMED that is
-    none is always held."""
-
-    def wanted(self, given: Any) -> Wanted:
-        """What a user has to have ordered for the call."""
-        ...
+def acts(tool: Tool) -> bool:
+    """Whether each call of it is an effect."""
+    return isinstance(tool, Acting) and not isinstance(tool, Guarded)
 
 
 class Misused(errors.Permanent):
@@ -213,6 +192,19 @@ class Misused(errors.Permanent):
 
 
 _SHOWN_PROBLEMS = 5
+
+
+def leaves(value: object) -> Iterable[str]:
+    """The texts and numbers within arguments, names of members too, in their order."""
+    if isinstance(value, Mapping):
+        for name, one in value.items():
+            yield str(name)
+            yield from leaves(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from leaves(one)
+    elif value is not None and not isinstance(value, bool):
+        yield str(value)
 
 
 def parse(tool: Tool, given: object) -> Any:

@@ -15,7 +15,7 @@ import httpx
 import structlog
 
 from contracts.rules import enforce_lines
-from crds import priority, scope
+from crds import domains, priority, scope
 from kb import client as kb_client
 from orchestrator_job.effects.tools import port, settings
 from orchestrator_job.store import fence, mongo
@@ -55,11 +55,20 @@ class Means:
 
 
 class Toolbox:
-    """`tools` by name; `away` are the listed servers without their tools, and why."""
+    """`tools` by name; `away` are the listed servers without their tools, and `left_out` tools of servers that are not
+    offered, SERVER.TOOL, each with the reason. `internal` is what is inside of the client."""
 
-    def __init__(self, tools: Iterable[port.Tool], away: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        tools: Iterable[port.Tool],
+        away: Mapping[str, str] | None = None,
+        left_out: Mapping[str, str] | None = None,
+        internal: domains.Internal = domains.NOTHING,
+    ) -> None:
+        self.internal = internal
         self.tools: Mapping[str, port.Tool] = {one.name: one for one in tools}
         self.away: Mapping[str, str] = dict(away or {})
+        self.left_out: Mapping[str, str] = dict(left_out or {})
 
     @classmethod
     async def open(cls, means: Means) -> Toolbox:
@@ -72,6 +81,7 @@ class Toolbox:
         # With the Connections of this client, where the settings name those of another one.
         allowed = means.settings if outside is None else outside.allowed
         means = replace(means, settings=allowed)
+        internal = _internal(outside.known if outside is not None else ())
         tools: list[port.Tool] = [*knowledge.all_of(known), *code.all_of(known)]
         tools += [calculate.Calculate(), drafts.Draft(known), *calendar.all_of(known, outside, means.now)]
         if allowed.fetch_hosts:
@@ -90,15 +100,27 @@ class Toolbox:
                     logs=allowed.cluster_state_logs,
                 )
             )  # fmt: skip
-        away: dict[str, str] = {}
-        if allowed.mcp_servers:
-            from orchestrator_job.effects.tools import mcp
+        if not allowed.mcp_servers:
+            return cls(tools, internal=internal)
+        from orchestrator_job.effects.tools import mcp
 
-            more, away = await mcp.listed(allowed.mcp_servers, means.viewer)
-            tools += more
-        if away:
-            _log.warning("servers of tools are away", problems=list(away.values()))
-        return cls(tools, away)
+        more, catalogue = await mcp.listed(allowed.mcp_servers, means.viewer, allowed.fetch_hosts)
+        if catalogue.away:
+            _log.warning("servers of tools are away", problems=list(catalogue.away.values()))
+        if catalogue.left_out:
+            _log.warning("tools of servers are left out", problems=catalogue.left_out)
+        # By the name that models call it a rule is met where agents are given their tools.
+        permitted = [tool for tool in more if means.rules.permits_tool(tool.own)]
+        return cls([*tools, *permitted], catalogue.away, catalogue.left_out, internal)
+
+
+def _internal(known: Iterable[sources_client.Named]) -> domains.Internal:
+    """What the Connections of the run say about it; without them nothing is inside."""
+    named = list(known)
+    return domains.Internal(
+        tuple(dict.fromkeys(domain for one in named for domain in one.internal_domains)),
+        frozenset(one.host for one in named if one.host),
+    )
 
 
 def _known(means: Means) -> knowledge.Means:

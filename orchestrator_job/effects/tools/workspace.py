@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from crds import permits
 from orchestrator_job import outcome
 from orchestrator_job.effects.tools import bounds, checkout, connections, port
 from orchestrator_job.effects.tools.connections import Line
@@ -363,12 +364,11 @@ class CommitChanges(_InWorkspace):
 
 
 class PushBranch(connections.AtConnection):
-    """A branch with commits of the workspace. Always approved by a person, who sees the diff."""
+    """A branch with commits of the workspace. A person who is asked sees the diff."""
 
     name, asks, usual = "push_branch", "pushBranch", "git_connection"
     description = "Push a commit of the open repository as a branch. A person decides."
     arguments = Push
-    tier = port.Tier.APPROVED
 
     def __init__(self, means: connections.Means, checkouts: Checkouts) -> None:
         super().__init__(means)
@@ -383,6 +383,14 @@ class PushBranch(connections.AtConnection):
         where = f"{self.connection(given)}/{given.branch}"
         self._within(self._means.allowed.push_branches, where, "branch")
         return {"branch": given.branch}
+
+    def targets(self, given: Push) -> tuple[str, ...]:
+        """The branch."""
+        return (given.branch,)
+
+    def reach(self, given: Push) -> port.Reach:
+        """What leaves is the repository's own text, with the changes of the run."""
+        return port.Reach(permits.tool_name(self.name), self.connection(given), self.targets(given))
 
     def shown(self, given: Push) -> str:
         """The messages of its commits, and the whole diff as far as it is kept."""

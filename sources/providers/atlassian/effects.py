@@ -62,7 +62,7 @@ def _groups(text: str) -> list[str]:
 _PROJECT = re.compile(r"^[A-Z][A-Z0-9_]*\Z")
 
 
-class _Jira:
+class _Jira(effect_protocol.Effect):
     def __init__(self, api: rest.Rest, address: HostAddress, mark: str) -> None:
         self._api, self._address, self._mark = api, address, mark
         self._property = {"key": PROPERTY, "value": {"id": mark}}
@@ -239,7 +239,7 @@ class Update(_Jira):
         }
 
 
-class Edit:
+class Edit(effect_protocol.Effect):
     """editPage: version N becomes version N+1, which Confluence takes once."""
 
     def __init__(self, api: rest.Rest, address: HostAddress, mark: str, asked: arguments.EditPage) -> None:

@@ -84,7 +84,7 @@ class Pushes:
             self._busy.remove(namespace)
 
 
-class Push:
+class Push(effect_protocol.Effect):
     """One push. `load` gives the bundle."""
 
     def __init__(

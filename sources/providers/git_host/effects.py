@@ -65,7 +65,7 @@ class Dialect:
     """Whether an issue is closed by `state_event` in place of `state`."""
 
 
-class _Tracker:
+class _Tracker(effect_protocol.Effect):
     def __init__(self, host: Dialect, api: rest.Rest, repository: str, mark: str) -> None:
         self._host, self._api, self._mark = host, api, f"<!-- jervis-effect: {mark} -->"
         self._repository = repository if host.path_parts else quote(repository, safe="")

@@ -1,58 +1,62 @@
 """sendMail: one mail by the server of `spec.smtp` (RFC 5321, 6409).
 
-smtplib of the standard library in a thread, as the notices do: one mail at a time is enough. The conversation is led to
-the answer 354 of DATA before the ledger says Sent, so that everything that a server refuses by then (login, sender, any
-of the recipients) is certain not to have been sent. SMTP cannot be asked whether a mail was taken: what is lost after
-that point stays Unknown. The Message-ID is made of the effect's key, so a person can look for it.
+The conversation is led to the dot that ends the mail before the ledger says Sent, so that everything that a server
+refuses by then (login, sender, any of the recipients, the size, a part of the mail), and a connection that is lost, is
+certain not to have been sent. SMTP cannot be asked whether a mail was taken: what is lost after the dot, and what the
+server says that is no reply, stays Unknown. The Message-ID is made of the effect's key, so a person can look for it.
+
+A copy goes to the folder of the mailbox for sent mails (RFC 6154), once the mail is Done; nothing depends on it.
+Notices about deliveries (RFC 3461) are not asked for: without a wish a server reports failures, to `spec.smtp.from`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
-import smtplib
-import socket
-import ssl
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from email import policy, utils
-from email.message import EmailMessage
+from typing import Any
 from urllib.parse import urlsplit
 
-from crds import connection
+import structlog
+
+from clients import smtp
+from crds import errors
 from sources.core import host_address, hosts, port, rest
-from sources.effects import effect_protocol, tools
+from sources.effects import effect_protocol, mail_arguments, tools
 from sources.effects.mail_arguments import Attachment, SendMail
+from sources.providers.mail import imap_session
+from text import outgoing_mail
 
-_SECONDS = 20.0
-"""Seconds of silence of the server."""
+log = structlog.get_logger("sources")
+
+REFUSED_SECONDS = 600.0
+"""For which a login that was refused is not tried again: with most servers a few failures lock the account."""
+_MOST_REFUSED = 1000
+_ALIVE_SECONDS = 0.5
+_COPY_SECONDS = 60.0
 
 
-def message(asked: SendMail, files: Sequence[bytes], sender: str, mark: str, now: datetime) -> EmailMessage:
+def message(asked: SendMail, files: Sequence[bytes], sender: str, mark: str, now: datetime) -> outgoing_mail.Mail:
     """The mail; `files` are the bytes of its attachments."""
-    made = EmailMessage(policy=policy.SMTP)
-    made["From"], made["Subject"], made["Date"] = sender, asked.subject, utils.format_datetime(now)
-    for name, addresses in (("To", asked.to), ("Cc", asked.cc)):
-        if addresses:
-            made[name] = ", ".join(addresses)
-    made["Message-ID"] = message_id(mark, sender)
-    if asked.in_reply_to:
-        made["In-Reply-To"] = asked.in_reply_to
-    if asked.references or asked.in_reply_to:
-        chain = [*asked.references, *([asked.in_reply_to] if asked.in_reply_to else [])]
-        made["References"] = " ".join(dict.fromkeys(chain))
-    # No vacation message answers it (RFC 3834).
-    made["Auto-Submitted"] = "auto-generated"
-    made.set_content(asked.text, cte="quoted-printable")
-    for one, body in zip(asked.attachments, files, strict=True):
-        kind, _, subtype = one.media_type.partition("/")
-        # A part of another mail would be parsed, and a text be decoded: all of them travel as they are.
-        if kind in ("multipart", "message"):
-            kind, subtype = "application", "octet-stream"
-        made.add_attachment(body, maintype=kind, subtype=subtype, filename=one.name)
-    return made
+    return outgoing_mail.Mail(
+        sender=outgoing_mail.Mailbox(sender),
+        to=[mail_arguments.mailbox(one) for one in asked.to],
+        cc=[mail_arguments.mailbox(one) for one in asked.cc],
+        subject=asked.subject,
+        text=asked.text,
+        date=now,
+        message_id=message_id(mark, sender),
+        in_reply_to=asked.in_reply_to or "",
+        references=asked.references,
+        files=[
+            outgoing_mail.File(attachment.name, attachment.media_type, body)
+            for attachment, body in zip(asked.attachments, files, strict=True)
+        ],
+    )
 
 
 def message_id(mark: str, sender: str) -> str:
@@ -60,147 +64,135 @@ def message_id(mark: str, sender: str) -> str:
     return f"<jervis.{mark}@{sender.rpartition('@')[2]}>"
 
 
+class RefusedLogins:
+    """Those that a server refused for good, and when. A Secret that is corrected is another login."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[bytes, tuple[float, str]] = OrderedDict()
+
+    def check(self, server: smtp.Server, now: float) -> None:
+        """Raises `port.Rejected` for one of the last minutes."""
+        since, said = self._known.get(_digest(server), (now - REFUSED_SECONDS, ""))
+        if now - since < REFUSED_SECONDS:
+            raise _rejected(f"{said} (it is not tried again before the Secret changes or minutes have passed)")
+
+    def keep(self, server: smtp.Server, said: str, now: float) -> None:
+        """The server refused it."""
+        self._known[_digest(server)] = now, said
+        while len(self._known) > _MOST_REFUSED:
+            self._known.popitem(last=False)
+
+
+def _digest(server: smtp.Server) -> bytes:
+    parts = (server.host, str(server.port), server.user, server.password, server.access)
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).digest()
+
+
 @dataclass(frozen=True, slots=True)
-class Server:
-    """`plain`: smtp:// without STARTTLS is allowed. `access` is an access token in place of the password."""
+class Mailbox:
+    """Where the copy goes."""
 
-    url: str
-    username: str
-    password: str
-    tls: ssl.SSLContext
-    plain: bool
-    access: str = ""
-    reached: hosts.Hosts = hosts.LOCAL
+    login: imap_session.Login
 
-
-class _Smtp(smtplib.SMTP):
-    def __init__(self, server: Server, host: str, number: int, named: str) -> None:
-        self._server = server
-        super().__init__(host, number, named, timeout=_SECONDS)
-
-    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
-        return self._server.reached.connect(host, port, timeout)
-
-
-class _Encrypted(_Smtp):
-    """TLS from the first byte on."""
-
-    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
-        return self._server.tls.wrap_socket(super()._get_socket(host, port, timeout), server_hostname=host)
+    async def keep(self, mail: bytes, message_id: str, now: datetime) -> None:
+        """Put the copy there. An error is logged."""
+        try:
+            async with asyncio.timeout(_COPY_SECONDS):
+                folder = await asyncio.to_thread(imap_session.keep_sent, self.login, mail, message_id, now)
+        except (errors.JervisError, TimeoutError) as error:
+            log.warning("a mail that was sent has no copy in the mailbox", cause=str(error)[:300] or "took too long")
+        else:
+            log.info("copy of a mail kept", folder=folder)
 
 
 class Mail(effect_protocol.Effect):
-    """One mail on its way."""
+    """One mail on its way. `alive` is called as long as the conversation goes on."""
 
-    def __init__(self, server: Server, mail: EmailMessage, sender: str, recipients: Sequence[str]) -> None:
-        self._server, self._mail, self._sender, self._recipients = server, mail, sender, recipients
-        self._smtp: smtplib.SMTP | None = None
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="smtp")
+    def __init__(
+        self,
+        server: smtp.Server,
+        mail: outgoing_mail.Mail,
+        recipients: Sequence[str],
+        logins: RefusedLogins,
+        *,
+        monotonic: Callable[[], float],
+        alive: tools.Alive = tools.unbounded,
+        copies: Mailbox | None = None,
+    ) -> None:
+        self._server, self._mail, self._recipients, self._logins = server, mail, recipients, logins
+        self._monotonic, self._alive, self._copies = monotonic, alive, copies
+        self._client: smtp.Client | None = None
+        self._raw = b""
 
     async def prepare(self) -> effect_protocol.Before:
-        """Lead the conversation to the point where only the mail is missing."""
-        await self._run(self._open)
-        return {"messageId": str(self._mail["Message-ID"])}
+        """Lead the conversation to the point where only the dot is missing."""
+        self._logins.check(self._server, self._monotonic())
+        try:
+            await self._patiently(self._upload())
+        except smtp.Failure as error:
+            if isinstance(error, smtp.Refused) and error.step is smtp.Step.LOGIN and error.permanent:
+                self._logins.keep(self._server, str(error), self._monotonic())
+            raise _not_sent(error) from error
+        return {"messageId": self._mail.message_id}
 
     async def send(self, before: effect_protocol.Before) -> effect_protocol.Result:
-        """Hand the mail over."""
-        await self._run(self._hand_over)
+        """The dot."""
+        assert self._client is not None
+        try:
+            await self._patiently(self._client.finish())
+        except smtp.Refused as error:
+            raise _not_sent(error) from error
+        except smtp.Failure as error:
+            raise effect_protocol.Ambiguous(f"The mail was handed over, and then: {error}") from error
         return {"messageId": str(before["messageId"])}
+
+    async def settled(self) -> None:
+        """Keep a copy."""
+        if self._copies is not None:
+            await self._copies.keep(self._raw, self._mail.message_id, self._mail.date)
 
     async def ask(self, before: effect_protocol.Before) -> effect_protocol.Evidence:
         """SMTP has no such question."""
         return effect_protocol.Evidence()
 
     async def close(self) -> None:
-        """Without an answer: the server has given its own, or has to forget the mail."""
-        if self._smtp is not None:
-            self._smtp.close()
-        self._thread.shutdown(wait=False)
+        """Hang up: the server has given its answer, or has to forget the mail."""
+        if self._client is not None:
+            await self._client.close()
 
-    async def _run(self, work: Callable[[], None]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, work)
+    async def _upload(self) -> None:
+        self._raw = await asyncio.to_thread(self._mail.written)
+        self._client = await smtp.Client.open(self._server)
+        await self._client.envelope(self._mail.sender.address, self._recipients, len(self._raw))
+        await self._client.upload(self._raw)
 
-    def _open(self) -> None:
-        parts, where = urlsplit(self._server.url), "spec.smtp"
-        host, secure = parts.hostname or "", parts.scheme == "smtps"
-        named = self._sender.rpartition("@")[2]  # our own name would be looked up otherwise, which may take seconds
+    async def _patiently(self, conversation: Coroutine[Any, Any, None]) -> None:
+        """The conversation bounds each of its steps itself."""
+        task = asyncio.ensure_future(conversation)
         try:
-            smtp = (_Encrypted if secure else _Smtp)(self._server, host, parts.port or (465 if secure else 587), named)
-            self._smtp = smtp
-            smtp.ehlo_or_helo_if_needed()
-            if not secure and smtp.has_extn("starttls"):
-                smtp.starttls(context=self._server.tls)
-                smtp.ehlo_or_helo_if_needed()
-            elif not secure and not self._server.plain:
-                raise port.Misconfigured(
-                    f"{host} offers no STARTTLS.",
-                    field="spec.smtp.url",
-                    remedy="Use smtps://, or a server with STARTTLS.",
-                )
-            if smtp.has_extn("auth") and self._server.access:
-                answer = f"user={self._server.username}\1auth=Bearer {self._server.access}\1\1"
-                # A second question has the reason of a refusal, and is answered by nothing.
-                smtp.auth("XOAUTH2", lambda challenge=None: "" if challenge else answer)
-            elif smtp.has_extn("auth"):
-                smtp.login(self._server.username, self._server.password)
-            self._envelope(smtp)
-        except smtplib.SMTPAuthenticationError as error:
-            raise port.Rejected(
-                f"{host} refuses the login: {_said(error.smtp_error)}",
-                field=f"{where}.secretRef",
-                remedy="Correct username and password in the Secret.",
-            ) from error
-        except smtplib.SMTPResponseException as error:
-            raise _refusal(host, error.smtp_code, error.smtp_error, "spec.smtp") from error
-        except (smtplib.SMTPException, OSError, ValueError) as error:
-            raise rest.Untouched(f"{host} did not answer: {type(error).__name__} {str(error)[:200]}") from error
-
-    def _envelope(self, smtp: smtplib.SMTP) -> None:
-        host = str(urlsplit(self._server.url).hostname)
-        code, said = smtp.mail(self._sender)
-        if code != 250:
-            raise _refusal(host, code, said, "spec.smtp.from")
-        for one in self._recipients:
-            code, said = smtp.rcpt(one)
-            if code not in (250, 251):
-                # All or none: a mail that reached some could not be sent again to the others under its key.
-                raise _refusal(host, code, said, "arguments.to", of=one)
-        code, said = smtp.docmd("DATA")
-        if code != 354:
-            raise _refusal(host, code, said, "arguments")
-
-    def _hand_over(self) -> None:
-        smtp, host = self._smtp, str(urlsplit(self._server.url).hostname)
-        assert smtp is not None
-        raw = self._mail.as_bytes()
-        dotted = re.sub(rb"(?m)^\.", b"..", raw if raw.endswith(b"\r\n") else raw + b"\r\n")
-        try:
-            smtp.send(dotted + b".\r\n")
-            code, said = smtp.getreply()
-        except (smtplib.SMTPException, OSError, ValueError) as error:
-            raise effect_protocol.Ambiguous(
-                f"{host} was given the mail and did not answer: {type(error).__name__}"
-            ) from error
-        if code != 250:
-            raise _refusal(host, code, said, "arguments")
+            while not (await asyncio.wait([task], timeout=_ALIVE_SECONDS))[0]:
+                await self._alive()
+            await task
+        finally:
+            task.cancel()
 
 
-async def opened(request: tools.EffectRequest, means: tools.Means) -> Mail:
-    """One mail of a Connection. Raises `port.Misconfigured`, and what loading its files raises."""
-    asked = request.arguments
-    assert isinstance(asked, SendMail)
-    files = [await _file(number, attachment, request, means) for number, attachment in enumerate(asked.attachments)]
-    return open_mail(
-        request.target.spec,
-        request.target.smtp,
-        asked,
-        files,
-        mark=request.mark,
-        now=means.wall(),
-        tls=means.tls,
-        plain=means.plain,
-        reached=means.reached,
-    )
+def opens() -> tools.Opens:
+    """What opens the mails of a process. Raises `port.Misconfigured`, and what loading the files of a mail raises."""
+    logins = RefusedLogins()
+
+    async def opened(request: tools.EffectRequest, means: tools.Means) -> Mail:
+        asked, target = request.arguments, request.target
+        assert isinstance(asked, SendMail)
+        files = [await _file(number, one, request, means) for number, one in enumerate(asked.attachments)]
+        server, sender = _server(target, means)
+        mail = message(asked, files, sender, request.mark, means.wall())
+        return Mail(
+            server, mail, asked.recipients, logins,
+            monotonic=means.monotonic, alive=request.alive, copies=_copies(target, means),
+        )  # fmt: skip
+
+    return opened
 
 
 async def _file(number: int, attachment: Attachment, request: tools.EffectRequest, means: tools.Means) -> bytes:
@@ -214,40 +206,101 @@ async def _file(number: int, attachment: Attachment, request: tools.EffectReques
     return body
 
 
-def open_mail(
-    spec: connection.Spec,
-    credentials: Mapping[str, str],
-    asked: SendMail,
-    files: Sequence[bytes],
-    *,
-    mark: str,
-    now: datetime,
-    tls: ssl.SSLContext,
-    plain: bool,
-    reached: hosts.Hosts = hosts.LOCAL,
-) -> Mail:
-    """One mail of a Connection. `credentials` are the values of the Secret of spec.smtp, else of the Connection.
-    Raises `port.Misconfigured`."""
-    if spec.smtp is None:
+def _server(target: tools.Target, means: tools.Means) -> tuple[smtp.Server, str]:
+    """Where a Connection sends, and as whom. Raises `port.Misconfigured`."""
+    spec, secret = target.spec.smtp, target.smtp
+    if spec is None:
         raise port.Misconfigured(
             "The Connection has no spec.smtp.", field="spec.smtp", remedy="Add the mail server that takes its mails."
         )
-    host_address.refuse_login(spec.smtp.url, "spec.smtp.url")
-    username, password = credentials.get("username", ""), credentials.get("password", "")
-    trusted = hosts.trusted(tls, credentials.get("ca.crt", ""))
-    server = Server(spec.smtp.url, username, password, trusted, plain, credentials.get(port.ACCESS_KEY, ""), reached)
-    sender = spec.smtp.from_
-    return Mail(server, message(asked, files, sender, mark, now), sender, asked.recipients)
+    host_address.refuse_login(spec.url, "spec.smtp.url")
+    try:
+        sender = mail_arguments.mailbox(spec.from_)
+    except ValueError as error:
+        raise port.Misconfigured(
+            f"spec.smtp.from {error}.", field="spec.smtp.from", remedy="Give one address without a name."
+        ) from error
+    username, password = secret.get("username", ""), secret.get("password", "")
+    if "\0" in username + password:
+        raise port.Misconfigured(
+            "A login by SMTP cannot have the character 0 (RFC 4616).",
+            field="spec.smtp.secretRef",
+            remedy="Correct username and password in the Secret.",
+        )
+    parts = urlsplit(spec.url)
+    at_once = parts.scheme == "smtps"
+    by_request = smtp.Encryption.OFFERED if means.plain else smtp.Encryption.REQUIRED
+    server = smtp.Server(
+        host=parts.hostname or "",
+        port=parts.port or (465 if at_once else 587),
+        name=sender.address.rpartition("@")[2],  # our own name would have to be looked up, which may take seconds
+        tls=hosts.trusted(means.tls, secret.get("ca.crt", "")),
+        encryption=smtp.Encryption.AT_ONCE if at_once else by_request,
+        user=username,
+        password=password,
+        access=secret.get(port.ACCESS_KEY, ""),
+        find=means.reached.called,
+    )
+    return server, sender.address
 
 
-def _refusal(host: str, code: int, said: bytes | str, field: str, *, of: str = "") -> Exception:
-    """5yz is for good, 4yz for now (RFC 5321, 4.2.1); in both cases the mail was not taken."""
-    text = f"{host} answered {code}{f' for {of}' if of else ''}: {_said(said)}"
-    if 400 <= code < 500 or code == -1:
-        return rest.Untouched(text)
-    return port.Misconfigured(text, field=field, remedy="Change what the server refuses, and ask again.")
+def _copies(target: tools.Target, means: tools.Means) -> Mailbox | None:
+    """The mailbox of the Connection, where it is one of IMAP that can be opened."""
+    if not target.spec.url.startswith("imap"):
+        return None
+    with suppress(port.Misconfigured):
+        return Mailbox(
+            imap_session.login(target.spec, target.credentials, means.tls, plain=means.plain, reached=means.reached)
+        )
+    return None
 
 
-def _said(text: bytes | str) -> str:
-    shown = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-    return " ".join(shown.split())[:300]
+def _not_sent(error: smtp.Failure) -> errors.JervisError:
+    """5yz is for good, 4yz and silence for now (RFC 5321 4.2.1); the mail was not taken."""
+    text = str(error)
+    match error:
+        case smtp.Unencrypted():
+            remedy = "Use smtps://, or a server with STARTTLS."
+            return port.Misconfigured(text, field="spec.smtp.url", remedy=remedy)
+        case smtp.NoMechanism():
+            remedy = "Name a server that takes passwords, or one with OAuth (docs/connections.md)."
+            return port.Misconfigured(text, field="spec.smtp.url", remedy=remedy)
+        case smtp.TooLarge():
+            return port.Misconfigured(text, field="arguments.attachments", remedy=_SMALLER)
+        case smtp.Refused() if error.permanent:
+            return _refused(error, text)
+        case smtp.Refused(step=smtp.Step.LOGIN):
+            return rest.Untouched(text, retry_after=_LOGIN_PAUSE)
+        case _:
+            return rest.Untouched(text)
+
+
+def _refused(error: smtp.Refused, text: str) -> errors.JervisError:
+    code, said = error.reply.code, error.reply.text
+    if error.step is smtp.Step.LOGIN:
+        return _rejected(text)
+    if error.step is smtp.Step.SENDER and code == 530:
+        remedy = "Add username and password to the Secret: the server asks for a login."
+        return port.Misconfigured(text, field="spec.smtp.secretRef", remedy=remedy)
+    # RFC 5321 4.2.3, RFC 3463 3.3 and 3.4: the mail is larger than the server or the mailbox takes.
+    if error.step in (smtp.Step.SENDER, smtp.Step.MAIL) and (code == 552 or said.startswith(("5.3.4", "5.2.3"))):
+        return port.Misconfigured(text, field="arguments.attachments", remedy=_SMALLER)
+    remedy = "Change what the server refuses, and ask again."
+    return port.Misconfigured(text, field=_FIELDS[error.step], remedy=remedy)
+
+
+_LOGIN_PAUSE = 60.0
+"""Seconds after a login that failed for now."""
+_SMALLER = "Send less: fewer or smaller attachments."
+_FIELDS: Mapping[smtp.Step, str] = {
+    smtp.Step.SERVICE: "spec.smtp.url",
+    smtp.Step.ENCRYPTION: "spec.smtp.url",
+    smtp.Step.LOGIN: "spec.smtp.secretRef",
+    smtp.Step.SENDER: "spec.smtp.from",
+    smtp.Step.RECIPIENT: "arguments.to",
+    smtp.Step.MAIL: "arguments",
+}
+
+
+def _rejected(text: str) -> port.Rejected:
+    return port.Rejected(text, field="spec.smtp.secretRef", remedy="Correct username and password in the Secret.")

@@ -39,6 +39,14 @@ class Box:
     mails: list[EmailMessage] = field(default_factory=list)
     encrypted: list[bool] = field(default_factory=list)
     """Of each mail: whether it came over TLS."""
+    raw: list[bytes] = field(default_factory=list)
+    """Each mail as it came, dots taken away."""
+    commands: list[str] = field(default_factory=list)
+    offers: tuple[str, ...] = ()
+    """Further lines of EHLO; AUTH in one of them is in place of AUTH PLAIN."""
+    says: dict[str, str] = field(default_factory=dict)
+    """What it answers instead, by the verb, `220` for the greeting, `.` for the end of a mail, `line` for what is no
+    command; behind `!` it hangs up. Of a mail that is answered so, nothing is kept."""
 
     async def converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -48,13 +56,29 @@ class Box:
             writer.write(f"{line}\r\n".encode())
             await writer.drain()
 
-        await say("220 mail of the test")
-        while line := (await reader.readline()).decode().strip():
+        async def odd(verb: str) -> bool:
+            said = self.says.get(verb)
+            if said is None:
+                return False
+            writer.write(said.removesuffix("!").encode("latin-1"))
+            await writer.drain()
+            if said.endswith("!"):
+                raise ConnectionResetError
+            return True
+
+        if not await odd("220"):
+            await say("220 mail of the test")
+        while raw := await reader.readline():
+            line = raw.decode().rstrip("\r\n")
+            self.commands.append(line)
             verb, _, rest = line.partition(" ")
+            if await odd(verb.upper() if verb.isalpha() and verb.isupper() else "line"):
+                continue
             match verb.upper():
                 case "EHLO":
                     more = [] if secure or self.context is None else ["STARTTLS"]
-                    more += ["AUTH PLAIN"] if self.login else []
+                    more += ["AUTH PLAIN"] if self.login and not any("AUTH" in one for one in self.offers) else []
+                    more += self.offers
                     await say("\r\n".join(f"250-{word}" for word in ("mail of the test", *more)))
                     await say("250 8BITMIME")
                 case "STARTTLS" if self.context is not None:
@@ -62,7 +86,15 @@ class Box:
                     await writer.start_tls(self.context)
                     secure = True
                 case "AUTH":
-                    _, user, password = base64.b64decode(rest.partition(" ")[2]).decode().split("\0")
+                    mechanism, _, first = rest.partition(" ")
+                    if mechanism == "LOGIN":
+                        answers = []
+                        for question in ("334 VXNlcm5hbWU6", "334 UGFzc3dvcmQ6"):
+                            await say(question)
+                            answers.append(base64.b64decode(await reader.readline()).decode())
+                        user, password = answers
+                    else:
+                        _, user, password = base64.b64decode(first).decode().split("\0")
                     known = (user, password) == self.login
                     await say("235 welcome" if known else "535 wrong")
                 case "MAIL":
@@ -73,9 +105,13 @@ class Box:
                     await say(self.refuses or "250 ok")
                 case "DATA":
                     await say("354 go on")
-                    mail = _mail(await reader.readuntil(b"\r\n.\r\n"))
+                    whole = await reader.readuntil(b"\r\n.\r\n")
+                    if await odd("."):
+                        continue
+                    mail = _mail(whole)
                     if not self.full:
                         self.encrypted.append(secure)
+                        self.raw.append(_undotted(whole))
                         self.mails.append(mail)
                     await asyncio.to_thread(self.released.wait, self.stall)
                     if self.drops:
@@ -88,10 +124,13 @@ class Box:
                     await say("250 ok")
 
 
-def _mail(sent: bytes) -> EmailMessage:
+def _undotted(sent: bytes) -> bytes:
     lines = io.BytesIO(sent.removesuffix(b".\r\n"))
-    whole = b"".join(line.removeprefix(b".") if line.startswith(b"..") else line for line in lines)
-    mail = email.message_from_bytes(whole, policy=email.policy.SMTP)
+    return b"".join(line.removeprefix(b".") if line.startswith(b"..") else line for line in lines)
+
+
+def _mail(sent: bytes) -> EmailMessage:
+    mail = email.message_from_bytes(_undotted(sent), policy=email.policy.SMTP)
     assert isinstance(mail, EmailMessage)
     return mail
 

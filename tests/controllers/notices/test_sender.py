@@ -171,8 +171,7 @@ async def test_text_of_a_task_makes_no_header_and_keeps_its_letters() -> None:
     said["message"] = "Zaplatit?\r\n\r\n.\r\nMAIL FROM:<x@evil.test>\nBcc: x@evil.test \u017elu\u0165ou\u010dk\u00fd"
     said["task"]["name"] = "mail-1\r\nBcc: x@evil.test"
     mail = mailer.message(FROM, "team@example.com", "n1", "UserTask", said, NOW)
-    assert mail["Bcc"] is None
-    assert mail["Subject"] == "[Jervis] UserTask: mail-1 Bcc: x@evil.test (acme)"
+    assert mail.subject == "[Jervis] UserTask: mail-1 Bcc: x@evil.test (acme)"
     with smtp.serving() as box:
         server = mailer.Server("127.0.0.1", box.port, mailer.Security.NONE, FROM)
         assert (
@@ -180,7 +179,7 @@ async def test_text_of_a_task_makes_no_header_and_keeps_its_letters() -> None:
             == ""
         )
     [came] = box.mails
-    assert came["Bcc"] is None
+    assert (came["Bcc"], came["Subject"]) == (None, mail.subject)
     assert "\u017elu\u0165ou\u010dk\u00fd" in came.get_content()
     assert "\n.\n" in came.get_content().replace("\r", "")
 
@@ -210,7 +209,7 @@ async def test_what_counts_as_not_taken() -> None:
         assert "STARTTLS" in await send(plain, made()), "nothing goes unencrypted instead"
         box.refuses, box.stall = "", 600.0
         assert "timed out" in await send(server, made(), seconds=0.5)
-    assert "refused" in (await send(server, made())).lower()
+    assert "did not answer" in await send(server, made())
     assert "noticeMailServer" in await send(mailer.Server(), made())
 
 

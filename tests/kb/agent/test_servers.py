@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import json
+import operator
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from crds import scope, tools
 from kb import api, metrics
 from kb.agent import answering, decision, environment, orchestrator, servers, tree
 from router import client as router_client
-from tests import httpserver
+from tests import httpserver, waiting
 from tests.fakes.ollama import process
 from tests.kb import scopes
 from tests.kb.agent import rig
@@ -29,7 +31,7 @@ SAID = 'The server says "Rain in Brno, all day long." [1]'
 
 
 def entry(url: str, **more: Any) -> tools.Server:
-    named = {"name": "weather", "url": url, "clients": ["acme"], "tools": ["*"], "readOnly": True, "seconds": 60}
+    named = {"name": "weather", "url": url, "clients": ["acme"], "tools": ["*"], "modes": {"*": "read"}, "seconds": 60}
     return tools.Server.model_validate(named | more)
 
 
@@ -40,9 +42,11 @@ class Odd:
     def __init__(self) -> None:
         self.url = ""
         self.listed: list[dict[str, Any]] = [self.tool("forecast", {"city": {"type": "string"}}, required=["city"])]
-        self.answer: dict[str, Any] = {"content": [{"type": "text", "text": "Rain in Brno, all day long."}]}
+        self.answer: Any = {"content": [{"type": "text", "text": "Rain in Brno, all day long."}]}
         self.answers = asyncio.Event()
         self.answers.set()
+        self.lists = asyncio.Event()
+        self.lists.set()
         self.asked: list[str] = []
         self.calls: list[dict[str, Any]] = []
 
@@ -63,6 +67,7 @@ class Odd:
             info = {"serverInfo": {"name": "odd", "version": "1"}, "capabilities": {"tools": {}}}
             result = {"protocolVersion": said["params"]["protocolVersion"], **info}
         elif method == "tools/list":
+            await self.lists.wait()
             result = {"tools": self.listed}
         elif method == "tools/call":
             self.calls.append(said["params"])
@@ -83,6 +88,7 @@ async def odd() -> AsyncIterator[Odd]:
         yield server
         # The end of the server waits for the calls that it has.
         server.answers.set()
+        server.lists.set()
 
 
 @pytest.fixture
@@ -202,7 +208,7 @@ async def test_who_is_offered_which_tools(odd: Odd) -> None:
     assert await offered(source(entry(odd.url)), question("enforce: never-use-kind mcp")) == []
     odd.asked.clear()
     # No person approves here: what may have an effect is not even asked for its tools.
-    assert await offered(source(entry(odd.url, readOnly=False)), question()) == []
+    assert await offered(source(entry(odd.url, modes={})), question()) == []
     assert odd.asked == []
 
 
@@ -222,11 +228,12 @@ async def test_what_rules_forbid_to_say_is_not_sent(odd: Odd) -> None:
     ("answer", "expected"),
     [
         ({"content": [{"type": "text", "text": "No such city."}], "isError": True}, "No such city."),
-        ({"content": []}, "It has answered nothing."),
+        ({"content": []}, "The call worked, and its answer is empty."),
         ({"content": [{"type": "text", "text": "ab" * 20_000}]}, "more characters are left out"),
-        ({"content": [{"type": "image", "data": "", "mimeType": "image/png"}]}, "1 parts are no text"),
+        ({"content": [{"type": "image", "data": "", "mimeType": "image/png"}]}, "[image: image/png, left out]"),
+        ({"content": [{"type": "unheard of"}]}, "[a part of type unheard of is left out]"),
     ],
-    ids=["failed", "empty", "long", "image"],
+    ids=["failed", "empty", "long", "image", "unknown"],
 )
 async def test_answers_are_bounded_and_failures_are_for_the_model(
     odd: Odd, answer: dict[str, Any], expected: str
@@ -234,7 +241,8 @@ async def test_answers_are_bounded_and_failures_are_for_the_model(
     odd.answer = answer
     [tool], _ = await source(entry(odd.url)).tools(scopes.SHOP)
     found = await given(tool, question(), city="Brno")
-    if isinstance(found, environment.Error):
+    if answer.get("isError"):
+        assert isinstance(found, environment.Error)
         assert found.recoverable
         assert found.suggestion
         assert expected in found.message
@@ -246,7 +254,7 @@ async def test_answers_are_bounded_and_failures_are_for_the_model(
         text.encode()
 
 
-@pytest.mark.parametrize("answer", [{"content": "no list"}, {}, {"content": [{"type": "unheard of"}]}])
+@pytest.mark.parametrize("answer", [{"content": "no list"}, {}, "no object"])
 async def test_an_answer_that_is_none_ends_the_call_and_not_the_search(
     odd: Odd, ask: Ask, fake: process.Fake, answer: Any
 ) -> None:
@@ -296,8 +304,33 @@ async def test_a_list_of_tools_is_asked_for_once_and_then_again_after_its_time(o
     beside = source(entry(odd.url), seconds=seconds, patience=servers.Patience(wait=60, kept=300))
     for now, asked in ((0.0, 1), (299.0, 1), (300.0, 2)):
         seconds[0] = now
-        await asyncio.gather(*(beside.tools(scopes.SHOP) for _ in range(3)))
-        assert odd.asked.count("tools/list") == asked
+        for offered_now, _ in await asyncio.gather(*(beside.tools(scopes.SHOP) for _ in range(3))):
+            assert [tool.name for tool in offered_now] == ["weather.forecast"], (
+                "the list of before, while it is asked again"
+            )
+        await waiting.eventually(lambda: odd.asked.count("tools/list"), good=functools.partial(operator.eq, asked))
+
+
+async def test_a_server_that_hangs_delays_the_first_question_alone(odd: Odd) -> None:
+    odd.lists.clear()
+    patience = servers.Patience(wait=0.01)
+    beside = source(entry(odd.url), patience=patience)
+    none = (list[tree.Tool](), ["The server weather has no answer within 0.01 seconds."])
+    assert await beside.tools(scopes.SHOP) == none
+    object.__setattr__(patience, "wait", 3600.0)
+    async with asyncio.timeout(300):
+        assert await beside.tools(scopes.SHOP) == none, "it is not waited for again"
+    odd.lists.set()
+    await waiting.eventually(lambda: beside.tools(scopes.SHOP), good=lambda known: bool(known[0]))
+    assert odd.asked.count("tools/list") == 1
+
+
+async def test_a_tool_that_is_not_offered_is_said(odd: Odd) -> None:
+    odd.listed += [{"name": "broken"}, *({"name": f"b{number}"} for number in range(20))]
+    tools, problems = await source(entry(odd.url)).tools(scopes.SHOP)
+    assert [tool.name for tool in tools] == ["weather.forecast"]
+    assert problems[0] == "weather.broken is left out: The server does not say which arguments it takes (inputSchema)."
+    assert problems[-1] == "11 more tools of weather are left out."
 
 
 def test_of_a_schema_only_what_is_checked_in_bounded_time_is_kept() -> None:
@@ -337,6 +370,42 @@ def test_of_a_schema_only_what_is_checked_in_bounded_time_is_kept() -> None:
     for nonsense in wrongs:
         assert servers.kept(nonsense)["type"] == "object"
         servers.arguments(nonsense)
+
+
+@pytest.mark.parametrize(
+    ("schema", "taken", "refused"),
+    [
+        (
+            {"properties": {"a": {}}, "patternProperties": {"^x-": {}}, "additionalProperties": False},
+            [{"x-1": 1}, {"a": 1}],
+            [],
+        ),
+        ({"properties": {"a": {"prefixItems": [{"type": "string"}], "items": {"type": "null"}}}}, [{"a": ["x"]}], []),
+        ({"properties": {"a": {"items": [{"type": "string"}, {"type": "integer"}]}}}, [{"a": ["x", 1]}], []),
+        ({"properties": {"a": {"type": "array", "items": {"type": "integer"}}}}, [{"a": [1]}], [{"a": ["x"]}]),
+        ({"properties": {"a": {"exclusiveMinimum": True, "minimum": 1}}}, [{"a": 2}], [{"a": 0}]),
+        ({"properties": {"a": {"$ref": "#/$defs/b~1c", "type": "string"}}, "$defs": {"b/c": {}}}, [{"a": 1}], []),
+        ({"properties": {"a": {"anyOf": [{"type": "integer"}], "oneOf": [{"minimum": 0}]}}}, [{"a": 1}], []),
+        ({"properties": {}, "additionalProperties": False}, [{}], [{"a": 1}]),
+    ],
+)  # fmt: skip
+def test_arguments_that_the_schema_takes_are_not_refused(
+    schema: dict[str, Any], taken: list[dict[str, Any]], refused: list[dict[str, Any]]
+) -> None:
+    made = servers.arguments(schema)
+    for arguments in taken:
+        made.model_validate(arguments)
+    for arguments in refused:
+        with pytest.raises(pydantic.ValidationError):
+            made.model_validate(arguments)
+
+
+async def test_a_rule_names_a_tool_by_either_name(odd: Odd) -> None:
+    odd.listed = [odd.tool("email.send", {}), odd.tool("forecast", {})]
+    beside = source(entry(odd.url))
+    assert await offered(beside, question()) == ["weather.email_send", "weather.forecast"]
+    for name in ("weather.email.send", "weather.email_send"):
+        assert await offered(beside, question(f"enforce: never-use-tool {name}")) == ["weather.forecast"]
 
 
 async def test_what_a_server_says_of_its_tools_is_data(odd: Odd, ask: Ask, fake: process.Fake) -> None:

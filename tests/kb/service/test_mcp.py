@@ -173,7 +173,7 @@ async def test_the_url_may_name_the_scope_and_then_no_call_does(
     assert (await called(http, "graph", named, query=query))["structuredContent"]["error"]["field"] == "scope"
     assert (await called(http, "graph", {"node": "JERV-123"}))["structuredContent"]["error"]["field"] == "scope"
     misspelt = await http.post("/mcp?clientID=acme", json={}, headers=callers.bearer("operator-token"))
-    assert misspelt.json()["error"]["field"] == "clientID"
+    assert misspelt.json()["error"]["data"]["field"] == "clientID"
 
 
 async def test_a_call_is_recorded_as_what_it_is(http: httpx.AsyncClient, lines: list[str]) -> None:
@@ -245,16 +245,66 @@ async def test_what_breaks_the_protocol_is_named(
         assert answer.json()["error"]["data"] == {"supported": list(endpoint.VERSIONS), "requested": "1999-01-01"}
 
 
+@pytest.mark.parametrize(
+    ("accepted", "status"),
+    [
+        (["application/json, text/event-stream"], 200),
+        (["text/event-stream", "application/json"], 200),
+        (["Application/JSON"], 200),
+        (["application/json;charset=utf-8;q=0.5"], 200),
+        (["*/*;q=0.1"], 200),
+        (["text/*, APPLICATION/*"], 200),
+        (['text/plain;a="application/json, */*"'], 406),
+        (["application/json;q=0, */*"], 406),
+        (["application/jsonl"], 406),
+        (["text/event-stream"], 406),
+    ],
+)
+async def test_what_a_client_accepts_is_read_as_http_says(
+    http: httpx.AsyncClient, accepted: list[str], status: int
+) -> None:
+    headers = [("Accept", line) for line in accepted] + list(callers.bearer("operator-token").items())
+    answer = await http.post("/mcp", json=PING, headers=headers)
+    assert answer.status_code == status
+
+
+async def test_every_error_is_an_error_of_the_protocol_and_has_its_id(http: httpx.AsyncClient) -> None:
+    listing = {"jsonrpc": "2.0", "id": "l1", "method": "tools/list"}
+    hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}
+    for message in (listing, hello):
+        answer = await http.post("/mcp?projectId=shop", json=message, headers=callers.bearer("operator-token"))
+        error = answer.json()["error"]
+        assert (answer.status_code, answer.json()["id"]) == (200, message["id"])
+        assert (error["code"], error["data"]["field"]) == (-32602, "clientId")
+        assert "clientId" in error["message"]
+    odd = await post(http, {**PING, "id": "p1", "params": []})
+    assert (odd.status_code, odd.json()["id"], odd.json()["error"]["code"]) == (400, "p1", -32600)
+    assert (await post(http, {**PING, "params": None})).json() == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    for answer, code in (
+        (await post(http, PING, "wrong"), "unauthorized"),
+        (await post(http, PING, Origin="https://evil.example.com"), "forbidden"),
+        (await post(http, {**PING, "params": {"x": "y" * 300_000}}), "too_large"),
+        (await http.get("/mcp", headers=callers.bearer("operator-token")), None),
+        (await post(http, PING, Accept="text/event-stream"), None),
+    ):
+        envelope = answer.json()
+        assert (envelope["jsonrpc"], envelope["id"]) == ("2.0", None)
+        assert (envelope["error"]["code"], code) in ((-32600, envelope["error"]["data"]["code"]), (-32600, None))
+        assert envelope["error"]["message"]
+
+
 async def test_a_version_that_is_not_served_is_answered_with_the_newest(http: httpx.AsyncClient) -> None:
     hello = {"jsonrpc": "2.0", "id": "a", "method": "initialize", "params": {"protocolVersion": "2024-11-05"}}
     answer = (await post(http, hello)).json()
     assert (answer["id"], answer["result"]["protocolVersion"]) == ("a", "2025-11-25")
+    earlier = await post(http, {**hello, "params": {"protocolVersion": "2025-03-26"}})
+    assert earlier.json()["result"]["protocolVersion"] == "2025-03-26"
     assert (await post(http, {"jsonrpc": "2.0", "method": "notifications/initialized"})).status_code == 202
 
 
 async def test_heads_and_sizes_are_bounded(http: httpx.AsyncClient) -> None:
     origin = await post(http, PING, Origin="https://evil.example.com")
-    assert (origin.status_code, origin.json()["error"]["field"]) == (403, "Origin")
+    assert (origin.status_code, origin.json()["error"]["data"]["field"]) == (403, "Origin")
     assert (await post(http, PING, Origin="https://agent.example.com")).status_code == 200
     assert (await post(http, PING, Accept="text/event-stream")).status_code == 406
     bearer = callers.bearer("operator-token")

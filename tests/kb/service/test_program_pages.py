@@ -23,7 +23,7 @@ from tests.kb.visual import place as places
 
 pytestmark = pytest.mark.services
 RAW = files.pages(places.lines("The lease of the office"), places.lines("The pressure valve opens at nine bar"))
-AWAY = {"name": "weather", "url": "http://127.0.0.1:9/mcp", "clients": ["acme"], "tools": ["*"], "readOnly": True}
+AWAY = {"name": "weather", "url": "http://127.0.0.1:9/mcp", "clients": ["acme"], "tools": ["*"], "modes": {"*": "read"}}
 QUESTION = api.PageSearch(scope=scopes.SHOP, query="pressure valve")
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator_job.agents import registry
+from crds import permits
+from orchestrator_job.agents import loop_state, registry
 from tests.fakes.ollama import process
 from tests.kb.conftest import clock, database, meters
 from tests.orchestrator_job import cases, job, office, workbench
@@ -36,7 +37,11 @@ def script(asked: cases.Round, commit: str) -> dict[str, list[Any]]:
     drafts = [(one.agent, f"{one.agent} does it.", [n] if n else []) for n, one in enumerate(asked.parts)]
     made: dict[str, list[Any]] = {PLAN: [planned(*drafts)]}
     for one in asked.all():
-        turns = [workbench.calls((each.tool, each.arguments)) for each in one.calls]
+        turns: list[Any] = []
+        for each in one.calls:
+            turns.append(workbench.calls((each.tool, each.arguments)))
+            # Nothing else is left to do: what follows depends on what a person decides.
+            turns += [workbench.report("It waits.")] if each is asked.holds(one) else []
         made[tag(one.agent)] = [*turns, workbench.report(one.report)]
     if len(asked.parts) > 1:
         made[SYNTHESIS] = [job.reply(answer=asked.parts[-1].report)]
@@ -44,11 +49,12 @@ def script(asked: cases.Round, commit: str) -> dict[str, list[Any]]:
     return given
 
 
-def counted(number: int, parts: tuple[cases.Part, ...]) -> dict[str, tuple[str, bool, int, int]]:
+def counted(number: int, asked: cases.Round) -> dict[str, tuple[str, bool, int, int]]:
     """delegation_metrics of a round: agent, success, model calls and sub-delegations by the delegation's id."""
     found = {}
-    for at, one in enumerate(parts, start=1):
-        found[f"r{number}.d{at}"] = (one.agent, True, len(one.calls) + 1, len(one.subs))
+    for at, one in enumerate(asked.parts, start=1):
+        reports = 2 if asked.holds(one) else 1
+        found[f"r{number}.d{at}"] = (one.agent, True, len(one.calls) + reports, len(one.subs))
         for sub_at, sub in enumerate(one.subs, start=1):
             found[f"r{number}.d{at}.{sub_at}"] = (sub.agent, True, len(sub.calls) + 1, 0)
     return found
@@ -64,9 +70,11 @@ async def carried_out(
     place.remember(**{"approvals": None, **said})
     if asked.held is not None:
         ended = await place.desk.ends("NeedsApproval")
-        assert ended.message["action"]["tool"] == asked.held.tool
-        assert asked.held.why in ended.message["action"]["why"]
-        verdict = decided(place.desk.attempt, asked.held.verdict, comment="not to them")
+        assert ended.message["waiting"] == 1
+        [waiting] = place.desk.result()["waiting"]
+        assert waiting["tool"] == permits.tool_name(asked.held.tool)
+        assert asked.held.why in waiting["why"]
+        verdict = decided(place.desk.attempt, asked.held.verdict, comment="not to them", about=waiting["id"])
         place.remember(approvals=[verdict])
     await place.desk.ends("Answered")
     return place.desk.result()
@@ -95,10 +103,15 @@ async def test_an_agent_works_on_a_task_of_its_own(place: office.Office, fake: p
         result = await carried_out(place, fake, asked, {"content": first.said, "messages": said})
         for part in asked.all():
             answers = workbench.heard(fake, tag(part.agent))
-            assert [name for name, _ in answers] == [each.tool for each in part.calls]
-            for each, (_, answer) in zip(part.calls, answers, strict=True):
-                assert each.said in answer, (each, answer)
-        expected |= counted(number, asked.parts)
+            awaited = [
+                (each.tool, said)
+                for each in part.calls
+                for said in (*([loop_state.WAITS] if each is asked.holds(part) else []), each.said)
+            ]
+            assert [name for name, _ in answers] == [name for name, _ in awaited]
+            for (name, said_), (_, answer) in zip(awaited, answers, strict=True):
+                assert said_ in answer, (name, answer)
+        expected |= counted(number, asked)
         assert fake.count(tag=PLAN) == 1
         # The report of one agent is the answer, without another model.
         assert fake.count(tag=SYNTHESIS) == (len(asked.parts) > 1)

@@ -7,27 +7,25 @@ from typing import Any
 
 import pytest
 
-from orchestrator_job.effects import duplicate_effects, effect_digest, ledger_entries
-from orchestrator_job.effects.permits import orders
+from orchestrator_job.effects import duplicate_effects, effect_digest
 from tests.orchestrator_job import job
 from tests.orchestrator_job.desk import Desk
-from tests.orchestrator_job.run.test_delegation_runs import EMAIL, LEGAL, PLAN, SYNTHESIS, decided, planned
+from tests.orchestrator_job.run.test_delegation_runs import EMAIL, LEGAL, PLAN, SYNTHESIS, WAITS, decided, planned
 from tests.orchestrator_job.workbench import calls, report
 
 LEGACY = "job.agent.LegacyAgent/v1"
-TRACKER = "job.agent.IssueTracker/v1"
 MAIL = {"to": ["a@example.com"], "subject": "Release", "text": "On Friday."}
 ORDER = "Send the date of the release to a@example.com, then say what the contract allows."
 GAVE_UP = "STATUS: 0\nRESULT: I could not find the contract.\nCONFIDENCE: 0.9\nNEEDS_VERIFICATION: false"
 DONE = "sendMail to.0 a@example.com: Done: sendMail."
 
 
-def escalating(mail: dict[str, Any]) -> dict[str, list[Any]]:
-    """Email sends it and gives up; the agent that takes the task over wants to send `mail`."""
+def escalating(mail: dict[str, Any], *waits: str) -> dict[str, list[Any]]:
+    """Email sends it and gives up; the agent that takes the task over wants to send `mail`, and reports `waits`."""
     return {
         PLAN: [planned(("Email", "Send the date to a@example.com, then say what the contract allows.", []))],
         EMAIL: [calls(("send_mail", MAIL)), GAVE_UP],
-        LEGACY: [calls(("send_mail", mail)), report("The mail was sent.")],
+        LEGACY: [calls(("send_mail", mail)), *waits, report("The mail was sent.")],
         SYNTHESIS: [job.reply(answer="The mail was sent.", citations=[])],
     }
 
@@ -45,9 +43,9 @@ async def test_who_takes_a_task_over_knows_what_was_sent_and_does_not_send_it_ag
 @pytest.mark.services
 async def test_the_same_aim_in_other_words_is_for_a_person_where_the_task_was_taken_over(desk: Desk) -> None:
     ended = await desk.delegates().ends(
-        "NeedsApproval", escalating({**MAIL, "text": "It is on Friday!"}), type="UserTask", content=ORDER
+        "NeedsApproval", escalating({**MAIL, "text": "It is on Friday!"}, WAITS), type="UserTask", content=ORDER
     )
-    assert "had this task before has done this in other words" in ended.message["action"]["why"]
+    assert "had this task before has done this in other words" in ended.waiting[0]["why"]
     assert list(desk.outside.effects.values()) == [1]
     await desk.ends("Answered", approvals=[decided(1, "Approved")])
     assert list(desk.outside.effects.values()) == [1, 1]
@@ -75,11 +73,15 @@ async def test_later_groups_know_what_was_done_and_two_branches_do_it_once(desk:
     assert DONE in json.dumps(desk.fake.requests(tag=LEGAL)[0]["body"]["messages"])
 
 
-def once(*mails: dict[str, Any]) -> dict[str, list[Any]]:
-    """A round whose agent for mails sends these, by default the one of the tests."""
+def once(*mails: dict[str, Any], waits: bool = False) -> dict[str, list[Any]]:
+    """A round whose agent for mails sends these, by default the one of the tests. `waits`: a person is asked."""
     return {
         PLAN: [planned(("Email", "Send it.", []), ("Legal", "Look.", [1]))],
-        EMAIL: [*(calls(("send_mail", mail)) for mail in mails or (MAIL,)), report("Sent.")],
+        EMAIL: [
+            *(calls(("send_mail", mail)) for mail in mails or (MAIL,)),
+            *([WAITS] if waits else []),
+            report("Sent."),
+        ],
         LEGAL: [report("It may.")],
         SYNTHESIS: [job.reply(answer="The mail was sent.", citations=[])],
     }
@@ -91,41 +93,31 @@ def said(*messages: str) -> dict[str, Any]:
     return {"type": "UserTask", "content": ORDER, "messages": sent}
 
 
-OTHER = "Thanks. Now send the price of the router to a@example.com, too."
 PRICE = {**MAIL, "subject": "Price", "text": "It costs ten euros."}
-AGAIN = "It did not arrive. Send the same mail to a@example.com again."
 
 
 @pytest.mark.services
-async def test_what_the_user_orders_again_in_a_later_message_is_done_again_once(desk: Desk) -> None:
+async def test_the_same_in_a_later_round_is_for_a_person_though_a_permit_names_it(desk: Desk) -> None:
     await desk.delegates().ends("Answered", once(), **said())
-    await desk.ends("Answered", once(MAIL, {**MAIL, "text": "on friday."}), **said(AGAIN))
+    asked = await desk.ends(
+        "NeedsApproval", once(MAIL, {**MAIL, "text": "on friday."}, waits=True), **said("It did not arrive.")
+    )
+    # The second one is the same, without case and blanks.
+    assert [one["why"].partition(" sendMail")[0] for one in asked.waiting] == [
+        "This task has done the same in an earlier round."
+    ]
+    assert sum(desk.outside.effects.values()) == 1
+    await desk.ends("Answered", **said("It did not arrive."), approvals=[approved(asked, 2)])
     assert [key.split()[-1] for key in desk.outside.effects] == ["r1.d1_2", "r2.d1_2"]
     assert "and it was not done again" in desk.fake.requests(tag=EMAIL)[-1]["body"]["messages"][-1]["content"]
 
-    # The order was for that round.
-    asked = await desk.ends("NeedsApproval", once(), **said(AGAIN, "Thank you. And is it right?"))
-    assert "This task has done the same in an earlier round." in asked.message["action"]["why"]
-    assert sum(desk.outside.effects.values()) == 2
-
 
 @pytest.mark.services
-@pytest.mark.parametrize("message", ["Was it sent?", "It did not arrive.", "Send the price to b@example.com.", OTHER])
-async def test_the_same_again_that_a_message_does_not_order_is_for_a_person(desk: Desk, message: str) -> None:
-    await desk.delegates().ends("Answered", once(), **said())
-    ended = await desk.ends("NeedsApproval", once(), **said(message))
-    assert "This task has done the same in an earlier round." in ended.message["action"]["why"]
+async def test_what_a_round_without_an_answer_has_done_is_for_a_person(desk: Desk) -> None:
+    await desk.delegates().ends("NeedsApproval", once(MAIL, FOREIGN, waits=True), **said())
     assert list(desk.outside.effects.values()) == [1]
-
-
-@pytest.mark.services
-async def test_an_order_in_a_message_does_not_repeat_what_a_round_without_an_answer_has_done(desk: Desk) -> None:
-    await desk.delegates().ends("NeedsApproval", once(MAIL, {**MAIL, "to": ["x@evil.example"]}), **said())
-    assert list(desk.outside.effects.values()) == [1]
-    ended = await desk.ends(
-        "NeedsApproval", once(), **said("Send it to a@example.com and to no others.", "Send it to a@example.com.")
-    )
-    assert "which did not come to its end, has done the same" in ended.message["action"]["why"]
+    asked = await desk.ends("NeedsApproval", once(waits=True), **said("Send it to a@example.com alone."))
+    assert "which did not come to its end, has done the same" in asked.waiting[0]["why"]
     assert list(desk.outside.effects.values()) == [1]
 
 
@@ -138,8 +130,8 @@ def side_by_side(*mails: dict[str, Any]) -> dict[str, list[Any]]:
     first, second = mails
     return {
         PLAN: [planned(("Email", "Send it.", []), ("Communication", "Announce it.", []))],
-        EMAIL: [calls(("send_mail", first)), report("Sent.")],
-        COMMUNICATION: [calls(("send_mail", second)), report("Sent.")],
+        EMAIL: [calls(("send_mail", first)), WAITS, report("Sent.")],
+        COMMUNICATION: [calls(("send_mail", second)), WAITS, report("Sent.")],
         SYNTHESIS: [job.reply()],
     }
 
@@ -147,7 +139,7 @@ def side_by_side(*mails: dict[str, Any]) -> dict[str, list[Any]]:
 def approved(asked: job.Ended, attempt: int, **fields: Any) -> dict[str, Any]:
     """A decision on what that run has asked."""
     assert asked.message["exitReason"] == "NeedsApproval", asked
-    return decided(attempt, "Approved", about=asked.message["about"], **fields)
+    return decided(attempt, "Approved", about=asked.waiting[0]["id"], **fields)
 
 
 @pytest.mark.services
@@ -160,22 +152,35 @@ async def test_the_same_that_two_agents_want_side_by_side_is_asked_about_and_don
 
 
 @pytest.mark.services
-async def test_two_agents_whose_first_request_is_rejected_are_both_asked_about(desk: Desk) -> None:
+async def test_the_same_of_two_agents_is_rejected_once(desk: Desk) -> None:
     asked = await desk.delegates().run(side_by_side(FOREIGN, FOREIGN), **said())
+    assert len(asked.waiting) == 1
     no = {**approved(asked, 1), "verdict": "Rejected"}
-    again = await desk.run(**said(), approvals=[no])
-    await desk.ends("Answered", **said(), approvals=[no, approved(again, 2)])
-    assert list(desk.outside.effects.values()) == [1]
+    await desk.ends("Answered", **said(), approvals=[no])
+    assert desk.outside.effects == {}
+    given = [desk.fake.requests(tag=tag)[-1]["body"]["messages"][-1]["content"] for tag in (EMAIL, COMMUNICATION)]
+    assert all("A person has rejected this" in one for one in given)
+
+
+@pytest.mark.services
+async def test_the_same_of_two_agents_that_is_edited_is_asked_about_again_for_the_second(desk: Desk) -> None:
+    asked = await desk.delegates().run(side_by_side(FOREIGN, FOREIGN), **said())
+    edited = [approved(asked, 1, arguments=json.dumps({**FOREIGN, "text": "On Monday."}))]
+    again = await desk.ends("NeedsApproval", **said(), approvals=edited)
+    no = {**approved(again, 2), "verdict": "Rejected"}
+    await desk.ends("Answered", **said(), approvals=[*edited, no])
+    assert [one["text"] for one in desk.outside.arguments.values()] == ["On Monday."]
 
 
 @pytest.mark.services
 async def test_an_approval_whose_arguments_are_edited_to_what_was_done_does_nothing_more(desk: Desk) -> None:
     asked = await desk.delegates().run(side_by_side(FOREIGN, {**FOREIGN, "text": "On Monday."}), **said())
-    approvals = [approved(asked, 1)]
-    again = await desk.run(**said(), approvals=approvals)
-    [sent] = desk.outside.arguments.values()
-    same = {name: sent[name] for name in ("to", "subject", "text")}
-    approvals.append(approved(again, 2, arguments=json.dumps(same)))
+    first, second = asked.waiting
+    same = {name: first["arguments"][name] for name in ("to", "subject", "text")}
+    approvals = [
+        decided(1, about=first["id"]),
+        decided(1, about=second["id"], arguments=json.dumps(same)),
+    ]
     await desk.ends("Answered", **said(), approvals=approvals)
     assert list(desk.outside.effects.values()) == [1]
 
@@ -183,94 +188,24 @@ async def test_an_approval_whose_arguments_are_edited_to_what_was_done_does_noth
 @pytest.mark.services
 async def test_edited_arguments_that_repeat_an_earlier_round_are_asked_about_with_that_reason(desk: Desk) -> None:
     await desk.delegates().ends("Answered", once(), **said())
-    asked = await desk.run(once(FOREIGN), **said("Tell the others, too."))
-    assert "earlier round" not in asked.message["action"]["why"]
+    asked = await desk.run(once(FOREIGN, waits=True), **said("Tell the others, too."))
+    assert "earlier round" not in asked.waiting[0]["why"]
     approvals = [approved(asked, 2, arguments=json.dumps(MAIL))]
     again = await desk.run(**said("Tell the others, too."), approvals=approvals)
     approvals.append(approved(again, 3, arguments=json.dumps(MAIL)))
-    assert "This task has done the same in an earlier round." in again.message["action"]["why"]
-    assert again.message["action"]["shown"] == asked.message["action"]["shown"]
+    assert "This task has done the same in an earlier round." in again.waiting[0]["why"]
+    assert again.waiting[0]["shown"] == asked.waiting[0]["shown"]
     assert list(desk.outside.effects.values()) == [1]
     await desk.ends("Answered", **said("Tell the others, too."), approvals=approvals)
     assert [one["to"] for one in desk.outside.arguments.values()] == [["a@example.com"]] * 2
 
 
 @pytest.mark.services
-async def test_another_order_for_the_same_address_is_carried_out_without_the_old_one(desk: Desk) -> None:
+async def test_another_text_for_the_same_address_is_carried_out_without_the_old_one(desk: Desk) -> None:
     await desk.delegates().ends("Answered", once(), **said())
-    asked = await desk.ends("NeedsApproval", once(PRICE, MAIL), **said(OTHER))
-    assert MAIL["text"] in asked.message["action"]["arguments"]
+    asked = await desk.ends("NeedsApproval", once(PRICE, MAIL, waits=True), **said("Now send the price."))
+    assert asked.waiting[0]["arguments"]["text"] == MAIL["text"]
     assert [one["text"] for one in desk.outside.arguments.values()] == [MAIL["text"], PRICE["text"]]
-
-
-@pytest.mark.services
-async def test_an_issue_that_was_opened_again_is_closed_by_another_order(desk: Desk) -> None:
-    closing = {
-        **once(),
-        PLAN: [planned(("IssueTracker", "Close it.", []), ("Legal", "Look.", [1]))],
-        TRACKER: [calls(("update_issue", {"issue": "14", "state": "closed"})), report("Closed.")],
-    }
-    order = "Close issue 14, then say what the contract allows."
-    await desk.delegates(JERVIS_TRACKER_CONNECTION="tracker").ends("Answered", closing, **{**said(), "content": order})
-    await desk.ends("Answered", closing, **{**said("Bob has opened it. Close issue 14."), "content": order})
-    assert list(desk.outside.effects.values()) == [1, 1]
-
-
-@pytest.mark.services
-async def test_orders_that_a_round_has_answered_permit_nothing_more(desk: Desk) -> None:
-    await desk.delegates().ends("Answered", once(), **said())
-    asked = await desk.ends(
-        "NeedsApproval", once({**MAIL, "text": "It was moved."}), **said("Thanks. What does the contract say?")
-    )
-    assert "No order of the user" in asked.message["action"]["why"]
-    assert sum(desk.outside.effects.values()) == 1
-
-
-@pytest.mark.services
-async def test_orders_count_until_a_round_is_answered_and_what_rounds_before_it_did_is_reported_then(
-    desk: Desk,
-) -> None:
-    await desk.delegates().ends("NeedsApproval", once(FOREIGN), **said())
-    messages = ["Leave the others out."]
-    await desk.ends("NeedsApproval", once(MAIL, FOREIGN), **said(*messages))
-    assert [one["text"] for one in desk.outside.arguments.values()] == [MAIL["text"]]
-    messages.append("To a@example.com alone.")
-    await desk.ends("Answered", {**once(), EMAIL: [report("Nothing more.")]}, **said(*messages))
-    messages.append("Thanks. Now send the price to a@example.com.")
-    await desk.ends("Answered", once(PRICE), **said(*messages))
-    assert [one["text"] for one in desk.outside.arguments.values()] == [MAIL["text"], PRICE["text"]]
-    messages.append("Send the date to a@example.com again.")
-    await desk.ends("Answered", once(MAIL), **said(*messages))
-    assert sum(desk.outside.effects.values()) == 3
-
-
-@pytest.mark.parametrize(
-    ("answered", "used"),
-    [
-        (ledger_entries.Answered(), None),
-        (ledger_entries.Answered(2, frozenset({"m1"})), {"m1"}),
-    ],
-)
-def test_whose_orders_are_used_up(answered: ledger_entries.Answered, used: set[str] | None) -> None:
-    found = duplicate_effects.spent(answered)
-    assert (set(found) if found is not None else None) == used
-
-
-@pytest.mark.parametrize(
-    ("text", "again"),
-    [
-        ("Send it to a@example.com again.", True),
-        ("Send the date to a@example.com once more.", True),
-        ("Schicke das Datum noch einmal an a@example.com.", True),
-        ("Pošli datum ještě jednou na a@example.com.", True),
-        ("Pošli dátum opäť na a@example.com.", True),
-        ("I ask again. Send the price to a@example.com.", False),
-        (OTHER, False),
-    ],
-)
-def test_which_orders_are_about_what_was_done_before(text: str, again: bool) -> None:
-    [order] = orders.read(text)
-    assert duplicate_effects.again(order) is again
 
 
 def entry(step: str, state: str = "done", text: str = "On Friday.", **result: Any) -> dict[str, Any]:
@@ -307,7 +242,7 @@ def test_the_same_of_this_round_comes_before_that_of_an_earlier_one() -> None:
     earlier, latest, now = entry("r1.d7"), entry("r3.d7"), entry("r4.d7")
     found = duplicate_effects.found(intent(), "r4.d2", "", [earlier, latest])
     assert found is not None
-    assert (found.asks, found.last) == (True, 3)
+    assert found.asks
     refused = duplicate_effects.found(intent(), "r4.d2", "", [earlier, latest, now])
     assert refused is not None
     assert not refused.asks

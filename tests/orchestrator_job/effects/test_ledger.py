@@ -99,6 +99,7 @@ async def _asked(book: ledger.Ledger, letter: Letter, step: str = "s") -> errors
     with pytest.raises(errors.MayHaveHappened) as caught:
         await book.settle(step, 0, letter)
     assert not await book.resolved(step, 0)
+    await book.show(step, 0)
     return caught.value
 
 

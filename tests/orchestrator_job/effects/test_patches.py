@@ -80,7 +80,7 @@ async def test_a_push_takes_the_place_of_the_patch_and_a_rejected_one_does_not(
     head = place.commit()
     said = "done" if verdict == "Approved" else "not"
     push = call("push_branch", said, branch="jervis/area", commit=COMMIT)
-    held = Held("push_branch", "push_branch always needs a person's approval.", verdict)
+    held = Held("push_branch", "No permit names pushBranch at code with jervis/area.", verdict)
     more = [{"id": "m1", "text": "Push it as the branch jervis/area."}]
     result = await round_of(place, fake, coding(push, held=held, agent="Git"), messages=more)
     [changes] = result["changes"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,10 @@ MAIL = {"to": ["a@example.com"], "subject": "Release", "text": "On Friday."}
 FOREIGN = {**MAIL, "to": ["x@evil.example"]}
 
 
+WAITS = report("It waits for a person.")
+"""What a model reports where nothing is left to do before a person has decided."""
+
+
 def planned(*drafts: tuple[str, str, list[int]]) -> dict[str, Any]:
     """The answer of the planning model."""
     return {
@@ -41,13 +44,15 @@ def planned(*drafts: tuple[str, str, list[int]]) -> dict[str, Any]:
 THREE = planned(("Research", "Find the date.", []), ("Legal", "Read the contract.", []), ("Email", "Send it.", [1, 2]))
 
 
-def script(mail: dict[str, Any] = MAIL) -> dict[str, list[Any]]:
-    """Two delegations side by side, then one with an effect, then the answer."""
+def script(mail: dict[str, Any] = MAIL, *, waits: bool | None = None) -> dict[str, list[Any]]:
+    """Two delegations side by side, then one with an effect, then the answer. `waits`: a person is asked about it, by
+    default where it goes to others."""
+    recorded = [WAITS] if (mail["to"] != MAIL["to"] if waits is None else waits) else []
     return {
         PLAN: [THREE],
         RESEARCH: [calls(("search_knowledge", {"query": "release of the router"})), report("It is on Friday.")],
         LEGAL: [report("The contract allows it.")],
-        EMAIL: [calls(("send_mail", mail)), report("The mail was sent.")],
+        EMAIL: [calls(("send_mail", mail)), *recorded, report("The mail was sent.")],
         SYNTHESIS: [job.reply(answer="It is on Friday, the contract allows it, and a mail was sent [1].")],
     }
 
@@ -124,13 +129,15 @@ async def test_what_a_rejected_answer_was_written_from_is_no_step(desk: Desk) ->
     assert (result["answer"], result["stepResults"]) == ("", [])
 
 
-async def test_a_question_of_one_look_has_what_is_known_and_costs_one_model_call(desk: Desk) -> None:
+async def test_a_question_of_one_look_has_what_is_known_and_costs_the_plan_and_one_call(desk: Desk) -> None:
     desk.known.user = api.UserContext(markdown="", categories={"team": ["- **release**: Jana decides on releases"]})
     said = {"timestamp": datetime(2026, 2, 28, tzinfo=UTC), "source": "chat", "summary": "The release was moved."}
     desk.known.session = [api.SessionEntry(id="1", task_id="other", **said)]
     desk.known.together = {"rules", "user-context", "session"}
     await desk.delegates().ends("Answered", {RESEARCH: [report("It is on Friday [email::<plan@example.org>].")]})
-    [asked] = desk.fake.requests(path="/api/chat")
+    assert desk.tags() == [PLAN, RESEARCH]
+    planning, asked = desk.fake.requests(path="/api/chat")
+    assert planning["tag"] == PLAN
     user = asked["body"]["messages"][1]["content"]
     assert '<context about="the user">\n### Team\n- **release**: Jana decides on releases\n</context>' in user
     assert '<context about="what was done lately">\n- 2026-02-28 00:00 chat: The release was moved.\n</context>' in user
@@ -142,53 +149,53 @@ async def test_a_question_of_one_look_has_what_is_known_and_costs_one_model_call
 
 async def test_a_foreign_recipient_is_held_and_edited(desk: Desk) -> None:
     asked = await desk.delegates().ends("NeedsApproval", script(FOREIGN), content=ORDER)
-    assert asked.message["action"]["tool"] == "send_mail"
-    assert "x@evil.example" in asked.message["action"]["shown"]
-    assert "to.0 ('x@evil.example') was named by the model alone." in asked.message["action"]["why"]
-    assert desk.result()["action"]["arguments"]["to"] == ["x@evil.example"]
+    assert asked.waiting[0]["tool"] == "sendMail"
+    assert "x@evil.example" in asked.waiting[0]["shown"]
+    assert asked.waiting[0]["why"] == "No permit names sendMail at office with x@evil.example."
+    assert desk.result()["waiting"][0]["arguments"]["to"] == ["x@evil.example"]
     assert desk.outside.effects == {}
 
     # There is no decision yet: the same request again, and no model is asked.
     await desk.ends("NeedsApproval")
-    assert desk.calls() == 5
+    assert desk.calls() == 6
 
     edited = '{"to": ["b@example.com"], "subject": "Release", "text": "On Friday."}'
     await desk.ends("Answered", approvals=[decided(2, "Approved", arguments=edited)])
     assert [one["to"] for one in desk.outside.arguments.values()] == [["b@example.com"]]
-    assert desk.calls() == 7
-    assert desk.result()["action"] is None
+    assert desk.calls() == 8
+    assert desk.result()["waiting"] == []
 
 
 async def test_an_effect_that_may_have_happened_is_asked_about_with_its_action(desk: Desk) -> None:
     desk.outside.unsure = 1
     text = f"On Friday. {'So it was said. ' * 90}"
-    asked = await desk.delegates().ends("NeedsApproval", script({**MAIL, "text": text}), content=ORDER)
-    action = asked.message["action"]
-    assert (action["tool"], action["agent"]) == ("send_mail", "Email")
-    assert json.loads(action["arguments"])["to"] == ["a@example.com"]
+    asked = await desk.delegates().ends("NeedsApproval", script({**MAIL, "text": text}, waits=True), content=ORDER)
+    action = asked.waiting[0]
+    assert (action["tool"], action["agent"]) == ("sendMail", "Email")
+    assert action["arguments"]["to"] == ["a@example.com"]
     assert action["why"].startswith("send_mail was started by an earlier run and may have happened")
     stored = desk.result()
-    assert (stored["action"]["arguments"]["text"], stored["exitReason"]) == (text, "NeedsApproval")
+    assert (action["arguments"]["text"], stored["exitReason"]) == (text, "NeedsApproval")
     # What is shown is longer than a status has room for.
-    assert stored["action"]["detailsRef"] == action["detailsRef"] != ""
+    assert action["detailsRef"] != ""
     assert list(desk.outside.effects.values()) == [1]
 
     # It is done again as it was, or not at all.
     edited = '{"to": ["b@example.com"], "subject": "Release", "text": "On Monday."}'
     again = await desk.ends("NeedsApproval", approvals=[decided(1, "Approved", arguments=edited)])
-    assert "arguments cannot be changed any more" in again.message["action"]["why"]
+    assert "arguments cannot be changed any more" in again.waiting[0]["why"]
     assert list(desk.outside.effects.values()) == [1]
     await desk.ends("Answered", approvals=[decided(2, "Approved")])
     assert list(desk.outside.effects.values()) == [1, 1]
     assert [one["to"] for one in desk.outside.arguments.values()] == [["a@example.com"]] * 2
-    assert desk.result()["action"] is None
+    assert desk.result()["waiting"] == []
 
 
 async def test_a_rejected_effect_is_left_out_and_the_run_goes_on(desk: Desk) -> None:
     await desk.delegates().run(script(FOREIGN), content=ORDER)
     await desk.ends("Answered", approvals=[decided(1, "Rejected", comment="not to them")])
     assert desk.outside.effects == {}
-    told = desk.fake.requests(tag=EMAIL)[1]["body"]["messages"][-1]["content"]
+    told = desk.fake.requests(tag=EMAIL)[-1]["body"]["messages"][-1]["content"]
     assert "A person has rejected this: not to them" in told
 
 
@@ -281,23 +288,23 @@ async def test_the_present_form_is_recorded(desk: Desk, tmp_path: Path) -> None:
     recording.save(desk.store, recording.path("delegation-2", tmp_path))
 
 
-async def test_requests_of_two_branches_are_asked_one_after_the_other(desk: Desk) -> None:
+async def test_two_branches_are_one_request_and_each_effect_has_its_decision(desk: Desk) -> None:
     mails = [calls(("send_mail", {**MAIL, "to": [f"{name}@evil.example"]})) for name in ("x", "y")]
-    first = await desk.delegates().ends(
+    asked = await desk.delegates().ends(
         "NeedsApproval",
         {
             PLAN: [planned(("Email", "Send the first.", []), ("Email", "Send the second.", []))],
-            EMAIL: [*mails, report("Sent."), report("Not sent.")],
+            EMAIL: [*mails, WAITS, WAITS, report("Sent."), report("Not sent.")],
             SYNTHESIS: [job.reply()],
         },
         content=ORDER,
     )
-    second = await desk.ends("NeedsApproval", approvals=[decided(1, "Approved")])
-    assert second.message["action"]["shown"] != first.message["action"]["shown"]
-    assert list(desk.outside.effects.values()) == [1]
-    await desk.ends("Answered", approvals=[decided(1, "Approved"), decided(2, "Rejected")])
-    assert list(desk.outside.effects.values()) == [1]
-    assert desk.calls() == 6
+    assert asked.message["waiting"] == 2
+    assert asked.message["summary"].startswith("2 effects wait for approval.\n1. sendMail at office")
+    verdicts = zip(asked.waiting, ("Approved", "Rejected"), strict=True)
+    await desk.ends("Answered", approvals=[decided(1, verdict, about=one["id"]) for one, verdict in verdicts])
+    assert [one["to"] for one in desk.outside.arguments.values()] == [asked.waiting[0]["arguments"]["to"]]
+    assert desk.calls() == 8
 
 
 async def test_another_round_is_told_what_was_done(desk: Desk) -> None:
@@ -418,7 +425,7 @@ async def test_what_is_handed_back_has_nothing_of_agents_where_a_rule_requires_a
     assert not {"delegations", "artifacts", "changedFiles"} & result.keys()
     assert not any(said in str(result) for said in ("The contract allows it.", "It is on Friday."))
     held = await desk.run(budget={"maxSteps": 20})
-    assert held.message["action"]["tool"] == "send_mail", held
+    assert held.waiting[0]["tool"] == "sendMail", held
 
 
 async def test_another_round_is_in_the_language_of_its_message(desk: Desk) -> None:

@@ -92,7 +92,10 @@ async def test_one_thing_is_done_without_a_plan(place: office.Office, fake: proc
     await place.desk.ends("Answered")
     expected = [tag for tag, made in tags.items() for _ in range(len(made) + 1)]
     asked = place.desk.tags()
-    assert [tag for tag in asked if tag.startswith("job.")] == expected + ([SYNTHESIS] if len(tags) > 1 else [])
+    # The first reply says what is wanted.
+    assert [tag for tag in asked if tag.startswith("job.")] == [job.TAG] + expected + (
+        [SYNTHESIS] if len(tags) > 1 else []
+    )
     assert place.outside() == {**office.QUIET, **case.outside}
     result = place.desk.result()
     assert (result["taskCategory"], result["taskAction"]) == ("single_task", case.action)
@@ -150,10 +153,11 @@ async def test_a_comment_that_a_person_refused_was_not_done(place: office.Office
     place.desk.task.environment["JERVIS_USE_SPECIALIST_AGENTS"] = "false"
     said = "Comment on issue #1 of o/r that area multiplies."
     elsewhere = ("add_comment", {"repository": "o/r", "issue": "2", "text": "area multiplies now."})
-    fake.set_script({LEGACY: [workbench.calls(elsewhere), workbench.report("No comment was written.")]})
+    reports = [workbench.report(text) for text in ("It waits.", "No comment was written.")]
+    fake.set_script({LEGACY: [workbench.calls(elsewhere), *reports]})
     place.remember(content=said)
     held = await place.desk.ends("NeedsApproval")
-    assert held.message["action"]["tool"] == "add_comment"
+    assert held.waiting[0]["tool"] == "addComment"
     place.remember(content=said, approvals=[decided(1, "Rejected")])
     await place.desk.ends("Answered")
     assert place.outside() == office.QUIET

@@ -37,6 +37,8 @@ class Rig:
         tls = ssl.create_default_context()
         self._means = tools.Means(load=knowledge.fetch, tls=tls, plain=True, wall=self.wall, monotonic=lambda: 0.0)
         self.finds = targets.Targets(api)
+        self.patience = waiting.PATIENCE
+        """Seconds of an effect without a sign of it; `push_by` makes it so."""
         self.push_by(None)
 
     def checks(self) -> list[routes.Served]:
@@ -47,7 +49,7 @@ class Rig:
     def push_by(self, shared: pushes.Pushes | None) -> None:
         """Go on as a process with these pushes; None: one without clones."""
         self.does = effect_runner.EffectRunner(
-            self.entries, self.finds, table.effects(shared), self._means, seconds=waiting.PATIENCE, wall=self.wall
+            self.entries, self.finds, table.effects(shared), self._means, seconds=self.patience, wall=self.wall
         )
 
     def wall(self) -> datetime:

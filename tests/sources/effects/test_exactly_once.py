@@ -161,6 +161,50 @@ async def test_a_mail_that_the_server_refuses_is_not_sent_and_may_be_sent_later(
         assert len(box.mails) == 1
 
 
+@pytest.mark.parametrize("said", ["OK queued\r\n", "\r\n", "!", "354 go on\r\n"])
+async def test_a_mail_behind_whose_end_nothing_is_understood_is_unknown_and_stays_so(rig: Rig, said: str) -> None:
+    with smtp.serving() as box:
+        mailbox(rig, box)
+        box.says = {".": said}
+        outcome = await rig.effect("sendMail", connection="mail", **MAIL)
+        assert outcome.state is wire.State.UNKNOWN
+        box.says = {}
+        rig.later()
+        assert await rig.effect("sendMail", connection="mail", **MAIL) == outcome
+        assert (box.commands.count("DATA"), box.mails) == (1, [])
+
+
+async def test_a_mail_that_was_taken_with_another_code_is_done_once(rig: Rig) -> None:
+    with smtp.serving() as box:
+        mailbox(rig, box)
+        box.full = "200 taken"
+        for _ in range(3):
+            assert (await rig.effect("sendMail", connection="mail", **MAIL)).state is wire.State.DONE
+        assert box.commands.count("DATA") == 1
+
+
+async def test_a_mail_that_is_cut_before_its_end_is_not_sent_and_is_sent_later(rig: Rig) -> None:
+    with smtp.serving() as box:
+        mailbox(rig, box)
+        box.says = {"DATA": "354 go on\r\n!"}
+        with pytest.raises(port.Unreachable):
+            await rig.effect("sendMail", connection="mail", **MAIL | {"text": "x" * 200_000})
+        assert (await rig.found()).state is wire.State.NOT_DONE
+        box.says = {}
+        outcome = await rig.effect("sendMail", connection="mail", **MAIL | {"text": "x" * 200_000})
+        assert (outcome.state, len(box.mails)) == (wire.State.DONE, 1)
+
+
+async def test_a_server_that_thinks_longer_than_an_effect_may_be_silent_has_sent_the_mail(rig: Rig) -> None:
+    rig.patience = 1.0
+    rig.push_by(None)
+    with smtp.serving() as box:
+        mailbox(rig, box)
+        box.stall = 2.0
+        assert (await rig.effect("sendMail", connection="mail", **MAIL)).state is wire.State.DONE
+        assert len(box.mails) == 1
+
+
 async def test_of_many_at_once_one_acts(rig: Rig) -> None:
     asked = [rig.effect("addComment", **COMMENT) for _ in range(8)]
     found = await asyncio.gather(*asked, return_exceptions=True)

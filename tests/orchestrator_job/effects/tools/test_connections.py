@@ -48,6 +48,7 @@ class Run:
     async def decide(self, verdict: pendingtask.Verdict) -> None:
         """Of a person, who is asked by the last process."""
         assert not await self._book.resolved("r1.d1", 1)
+        await self._book.show("r1.d1", 1)
         self.decisions.append(
             pendingtask.Decided(
                 request_id=f"q{self.made.attempt}", verdict=verdict, attempt=self.made.attempt, decided_at=parts.NOW,

@@ -69,7 +69,7 @@ async def test_a_fact_is_remembered_and_shown_as_what_is_known(made: parts.Parts
 async def test_proposals_take_the_place_of_nothing_that_a_person_said(made: parts.Parts) -> None:
     tools, _ = await made.box()
     rule, way = parts.acting(tools, "propose_rule"), parts.acting(tools, "propose_procedure")
-    assert rule.tier is way.tier is port.Tier.APPROVED
+    assert rule.tier is way.tier is port.Tier.PERSON
     given = {"key": "citations", "content": "Cite.\nenforce: always-cite", "type": "VALIDATION"}
     assert "enforce: always-cite" in rule.shown(port.parse(rule, given))
     assert (await settled(made, rule, **given))["version"] == 1
@@ -123,8 +123,13 @@ async def test_only_pages_of_allowed_hosts_are_fetched(made: parts.Parts) -> Non
     tools, _ = await made.box()
     assert "fetch_page" not in tools.tools
     tools, _ = await made.box(fetch_hosts=["*.example.com", "127.0.0.1"])
+    page = tools.tools["fetch_page"]
+    assert isinstance(page, port.Guarded)
     for url in ("http://evil.example/?q=secret", "https://example.com.evil.example/", "http://169.254.169.254/"):
-        assert "may not be asked" in (await parts.called(tools, "fetch_page", url=url)).text
+        reach = page.reach(port.parse(page, {"url": url}))
+        assert (reach.tool, reach.text, reach.url) == ("fetchPage", url, url)
+        assert not page.allows(reach.targets[0])
+    assert page.allows("docs.example.com")
     # The knowledge base judges the address itself.
     refused = await parts.called(tools, "fetch_page", url="http://127.0.0.1/latest")
     assert refused.failed

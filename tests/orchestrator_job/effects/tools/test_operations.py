@@ -8,12 +8,9 @@ from typing import Any
 import pytest
 
 from contracts.api import cluster_state
-from orchestrator_job.effects.permits import seen_texts
 from orchestrator_job.effects.tools import cluster, port
-from orchestrator_job.store import task_memory
 from sources import client as sources_client
 from tests.controllers.clusterstate import wire
-from tests.orchestrator_job import workbench
 from tests.orchestrator_job.effects.tools import parts
 from tests.sources.api import serving
 from tests.sources.effects.rig import Rig, running
@@ -67,9 +64,6 @@ async def test_checks_are_shown_with_what_they_say_and_where_it_is_from(run: Run
         "repository": "o/r", "commit": SHA, "state": "Failed", "failed": ["unit"], "provenance": "retrieved",
     }  # fmt: skip
     assert found.sources == (f"ci::tracker/o/r@{SHA[:12]}",)
-    # A check names no recipient in the user's place.
-    known = seen_texts.SeenTexts.of(task_memory.TaskMemory.model_validate(workbench.task("0b7f").model_dump()), "")
-    assert known.more([found.text]).origin("x@evil.example") is port.Origin.RETRIEVED
 
 
 async def test_the_connection_of_checks_is_a_setting_and_refusals_are_answers(run: Run) -> None:

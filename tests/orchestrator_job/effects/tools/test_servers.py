@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from clients import toolservers
 from crds import scope
 from crds import tools as run_tools
 from orchestrator_job.effects.tools import mcp, port
@@ -32,7 +33,7 @@ async def test_listed_tools_are_offered_by_their_servers_schema_and_called(made:
     offered = port.offered(store)["function"]
     assert {"subject", "content"} <= set(offered["parameters"]["properties"])
     given = port.parse(store, {"subject": "BMS", "content": "A system.", "category": "domain"})
-    assert store.tier is port.Tier.APPROVED
+    assert store.tier is port.Tier.PERSON
     assert dict(store.aims(given)) == {"subject": "BMS", "content": "A system.", "category": "domain"}
     assert '"content": "A system."' in store.shown(given)
     effect = store.effect(given, parts.place())
@@ -41,7 +42,7 @@ async def test_listed_tools_are_offered_by_their_servers_schema_and_called(made:
     assert not receipt["failed"], receipt
     wrong = store.effect(port.parse(store, {"subject": 1}), parts.place())
     assert (await wrong.perform("k2"))["failed"]
-    tools, _ = await made.box(mcp_servers=[server(url, readOnly=True, tools=["as*"])])
+    tools, _ = await made.box(mcp_servers=[server(url, modes={"*": "read"}, tools=["as*"])])
     assert [name for name in tools.tools if name.startswith("wiki.")] == ["wiki.ask"]
     asked = await parts.called(tools, "wiki.ask", query="What is BMS?")
     assert (asked.failed, asked.sources) == (False, ("mcp::wiki.ask",)), asked.text
@@ -51,11 +52,11 @@ async def test_no_other_client_and_no_server_that_is_away() -> None:
     here = scope.Scope(client_id="acme")
     away = run_tools.Server.model_validate(server("http://127.0.0.1:9/mcp"))
     tools, found = await mcp.listed([away], here)
-    assert (tools, list(found)) == ([], ["wiki"])
-    assert found["wiki"].startswith("The server wiki does not answer")
+    assert (tools, list(found.away)) == ([], ["wiki"])
+    assert found.away["wiki"].startswith("The server wiki does not answer")
     for clients in (["other"], ["acme-2"], []):
         closed = run_tools.Server.model_validate(server("http://127.0.0.1:9/mcp", clients=clients))
-        assert await mcp.listed([closed], here) == ([], {})
+        assert await mcp.listed([closed], here) == ([], toolservers.Catalogue())
 
 
 @pytest.mark.parametrize("status", [200, 302, 401, 500])
@@ -68,7 +69,7 @@ async def test_a_server_that_breaks_the_rules_is_away(status: int) -> None:
     async with httpserver.serving(application) as base:
         broken = run_tools.Server.model_validate(server(f"{base}/mcp", seconds=2))
         tools, found = await mcp.listed([broken], scope.Scope(client_id="acme"))
-    assert (tools, list(found)) == ([], ["wiki"])
+    assert (tools, list(found.away)) == ([], ["wiki"])
 
 
 @pytest.mark.parametrize(
