@@ -18,16 +18,14 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from crds import permits
 from kb import api
 from orchestrator_job.store.graph_state import State
 from router.client import reading, schema
 
 OTHER = "other"
-EFFECTS = (
-    *("sendMail", "createIssue", "updateIssue", "addComment", "editPage", "pushBranch", "store_knowledge"),
-    OTHER,
-)
-"""Tools with an effect outside, by the names that the ledger has, and all else that changes something outside."""
+EFFECTS = (*(name for name in permits.TOOLS if name != "fetchPage"), OTHER)
+"""Tools that change something, by the names that permits have, and all else that changes something outside."""
 _SENTENCE_CHARS = 500
 
 
