@@ -28,6 +28,7 @@ def run(
     conversation: Annotated[
         str, Option(help="A name that earlier questions had, too: the run knows what was said. [default: none]")
     ] = "",
+    time_zone: submit.TimeZone = "",
     wait: submit.Wait = False,
     timeout: submit.Seconds = 600.0,
 ) -> None:
@@ -42,6 +43,7 @@ def run(
         name=name or f"ask-{session.identity()}",
         title=_title(words),
         conversation=conversation,
+        time_zone=time_zone,
     )
     draft = document.draft("-", words.encode(), wishes)
     if draft.stored:

@@ -28,6 +28,16 @@ Group = Annotated[str, Option(help="Group of the project (spec.groupId).")]
 Wait = Annotated[
     bool, Option("--wait", help="Wait until the task has ended or asks a person; the exit status says which.")
 ]
+TimeZone = Annotated[
+    str,
+    Option(
+        metavar="ZONE",
+        help="Your time zone (spec.timeZone), such as Europe/Prague: what day it is. [default: as the text or a rule "
+        "says, else UTC]",
+        envvar="JERVIS_TIME_ZONE",
+        show_default=False,
+    ),
+]
 Seconds = Annotated[float, Option("--timeout", help="Seconds that --wait waits.", min=0.0)]
 
 
@@ -80,6 +90,7 @@ def run(
             max=MOST_STORED_BYTES,
         ),
     ] = STORED_BYTES,
+    time_zone: TimeZone = "",
     wait: Wait = False,
     timeout: Seconds = 600.0,
 ) -> None:
@@ -87,7 +98,7 @@ def run(
     one_of(session, wait=wait)
     files = tuple(attached.named(path) for path in attach or ())
     given = (client, project, group, type_, mode, name, title, source_urn, position)
-    wishes = document.Wishes(*given, files=files, own_files=attachments, largest=max_bytes)
+    wishes = document.Wishes(*given, files=files, own_files=attachments, largest=max_bytes, time_zone=time_zone)
     draft = document.draft(file, read(file), wishes)
     raw = session.kube.create(_manifest(session, kb, token, wishes, draft))
     if not wait:
