@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from crds import permits
@@ -152,7 +152,7 @@ class Ordered(_Shape):
 class Worded(_Shape):
     """What is read of these fields, in whatever reply they stand: one that has none of them says nothing of it."""
 
-    intent: Kind | None = None
+    intent: Annotated[Kind | None, WithJsonSchema({"type": "string", "enum": [kind.value for kind in Kind]})] = None
     sentence: _Sentence = ""
     effects: list[str] = Field(default_factory=list)
     not_before: str = ""

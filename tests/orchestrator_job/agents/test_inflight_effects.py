@@ -152,7 +152,10 @@ async def test_what_is_not_kept_any_more_is_not_done_again(desk: Desk) -> None:
 async def test_a_model_that_sends_it_once_more_in_another_round_is_held(desk: Desk) -> None:
     await killed(desk, script())
     asked = await desk.ends(
-        "NeedsApproval", later(calls(("send_mail", {**MAIL, "text": "On Friday, as I said."})), WAITS), **NEWS, attempt=2
+        "NeedsApproval",
+        later(calls(("send_mail", {**MAIL, "text": "On Friday, as I said."})), WAITS),
+        **NEWS,
+        attempt=2,
     )
     assert asked.waiting[0]["id"] == "r2.d1.approval/2"
     assert asked.waiting[0]["why"].startswith("An earlier round, which did not come to its end, has done the same")
