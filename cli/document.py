@@ -16,6 +16,7 @@ from cli.reading import Object
 from contracts.rules import time_zones
 from crds import labels, pendingtask
 from crds.pendingtask import Mode, Type
+from crds.permits import Permit
 from crds.values import STORED_BYTES, ContentRef
 from text import mail
 
@@ -40,6 +41,8 @@ class Wishes:
     conversation: str = ""
     """What earlier questions of the same conversation were asked with."""
     time_zone: str = ""
+    permits: tuple[Permit, ...] = ()
+    """What its runs may do without asking."""
     files: tuple[attached.File, ...] = ()
     own_files: bool = True
     """A mail's attachments go along."""
@@ -109,8 +112,10 @@ def draft(file: str, raw: bytes, wishes: Wishes) -> Draft:
         "timeZone": _zone(wishes.time_zone),
         "mode": mode,
         "queuePosition": wishes.position,
+        "facts": message.facts.wire() if message.facts else None,
+        "permits": [permit.wire() for permit in wishes.permits],
     }
-    said = {key: value for key, value in spec.items() if value not in ("", None)}
+    said = {key: value for key, value in spec.items() if value not in ("", None, [])}
     files = (*(message.files if wishes.own_files else ()), *wishes.files)
     _bounded(file, message.text, files, wishes)
     name = wishes.name or _name(file, raw, wishes, type_)
@@ -153,6 +158,8 @@ def _read(file: str, raw: bytes, type_: Type) -> mail.Mail:
             found = mail.read(raw)
         except mail.UnreadableError as error:
             raise _no_mail(str(error)) from error
+        if not found.headed:
+            raise _no_mail("it has none of the headers of a mail")
         if not found.body:
             raise _no_mail("the message has no text")
         return found

@@ -194,7 +194,7 @@ async def test_without_a_model_the_results_follow_one_another(
     assert given["answer"].startswith("Research:\n") or settings
     assert given["citations"] == []
     assert not given["needsInput"]
-    assert nodes.calls(rounds.SYNTHESIZE) <= calls
+    assert nodes.calls() <= calls
 
 
 async def test_questions_to_the_user_are_watched(nodes: rounds.Nodes) -> None:
