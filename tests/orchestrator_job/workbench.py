@@ -290,7 +290,7 @@ class Bench:
         if not self.guard.epoch:
             await self.guard.claim(NOW)
         passages = [seen_texts.Passage(one, "doc::1") for one in retrieved]
-        known = seen_texts.SeenTexts.of(self.task, self.task.content or "").more(passages)
+        known = seen_texts.SeenTexts.of(self.task, self.task.content or "", self.means.internal).more(passages)
         return await executor.Executor(self.means, held or rules_context.Standing(), known, earlier).work(message)
 
 

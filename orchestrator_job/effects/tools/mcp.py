@@ -49,7 +49,6 @@ class _Tool:
     def __init__(self, offered: toolservers.Offered) -> None:
         self._offered = offered
         self.name, self.description = offered.called, offered.about
-        self.own = offered.own
         self.arguments = arguments(offered.schema)
 
     async def _call(self, given: Any) -> port.Result:

@@ -111,8 +111,8 @@ class Toolbox:
             _log.warning("tools of servers are left out", problems=catalogue.left_out)
         # By the name that models call it a rule is met where agents are given their tools.
         barred = {tool.called for tool in catalogue.tools if not means.rules.permits_tool(tool.own)}
-        permitted = [tool for tool in more if tool.name not in barred]
-        return cls([*tools, *permitted], catalogue.away, catalogue.left_out, internal)
+        tools += [tool for tool in more if tool.name not in barred]
+        return cls(tools, catalogue.away, catalogue.left_out, internal)
 
 
 def _internal(known: Iterable[sources_client.Named]) -> domains.Internal:
