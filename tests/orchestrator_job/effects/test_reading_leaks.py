@@ -9,7 +9,7 @@ import pytest
 
 from crds import domains, scope
 from crds import tools as run_tools
-from orchestrator_job.agents import executor
+from orchestrator_job.agents import loop
 from orchestrator_job.effects.tools import mcp
 from orchestrator_job.store import delegation_models
 from tests.fakes import tool_server
@@ -56,7 +56,7 @@ async def test_a_reading_call_that_takes_something_outside_waits_for_a_person(
         if targets is None:
             assert isinstance(done, delegation_models.AgentOutput)
         else:
-            assert isinstance(done, executor.Waiting)
+            assert isinstance(done, loop.Waiting)
             [request] = done.requests
             assert (request.permitted_as, request.targets) == ("mcp:web.say", targets)
 
