@@ -9,9 +9,11 @@ tool that cannot be offered is named with the reason. An error that the server s
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import json
 import math
+import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -64,6 +66,11 @@ class Offered:
         return f"{self.server.name}.{self.alias or self.name}"
 
     @property
+    def own(self) -> str:
+        """SERVER.TOOL by the server's own name, which a person may write in a rule."""
+        return f"{self.server.name}.{self.name}"
+
+    @property
     def source(self) -> str:
         """The source of what it answers."""
         return f"mcp::{self.called}"
@@ -94,6 +101,13 @@ def prepare() -> None:
     import mcp
 
     del mcp
+    _trust()
+
+
+@functools.cache
+def _trust() -> ssl.SSLContext:
+    """Of all servers: it takes the event loop fifty milliseconds to make."""
+    return tls_trust.context()
 
 
 def allowed(choices: Iterable[str], value: str) -> bool:
@@ -246,7 +260,7 @@ async def _exchange(
 
     given = list[_T]()
     cause: BaseException | None = None
-    async with http.client(tls=tls_trust.context(), seconds=seconds) as opened:
+    async with http.client(tls=_trust(), seconds=seconds) as opened:
         transport = tool_transport.Transport(server, opened)
         try:
             async with asyncio.timeout(seconds), mcp.Client(transport.streams()) as client:
