@@ -184,7 +184,7 @@ class Folder:
                 reason = reason or answer.reason
                 fetched.append(answer)
         bad = sum(answer.raw is None and answer.head.number in wanted for answer in fetched)
-        if bad > mails.MOST_BAD and bad == len(fetched) and not await self._answers(heads, uids):
+        if bad > mails.MOST_NONE and bad == len(fetched) and not await self._answers(heads, uids):
             raise Declined(f"The folder {self.name!r} gives none of its mails: {reason}")
         return fetched
 

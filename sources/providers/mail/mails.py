@@ -24,9 +24,11 @@ IN_FLIGHT = 64 << 20
 """Bytes of mails that all polls of a process hold at once; taking one apart needs about five times as many."""
 PAGE = 1000
 """Places of one page."""
+MOST_NONE = 20
+"""If none of the mails of a batch can be had, it has more than this, and no other mail can be had beside them, the
+server fails and not they."""
 MOST_BAD = 3
-"""If none of the mails of a batch can be had and it has more than this, the server fails and not they. A server that
-hangs up for so many mails in a row fails, too."""
+"""A server that hangs up for more mails than this in a row fails itself."""
 _ID_CHARS = 400
 _MANY = f"a task holds at most {pendingtask.MOST_ATTACHMENTS} attachments"
 _SUBJECT = re.compile(rb"^Subject[ \t]*:((?:[^\r\n]*(?:\r\n|\r|\n)[ \t])*[^\r\n]*)", re.IGNORECASE | re.MULTILINE)

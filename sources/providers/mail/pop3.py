@@ -137,7 +137,7 @@ class Maildrop:
                     fetched.append(await self._fetched(session, by_place[head.place], head))
                     unread = fetched[-1].raw is None and not mails.too_large(head)
                     bad = bad + 1 if unread else 0
-                if bad > mails.MOST_BAD and bad >= len(some) and not await self._answers(session, names, new):
+                if bad > mails.MOST_NONE and bad >= len(some) and not await self._answers(session, names, new):
                     raise Declined(f"The mailbox gives none of its mails: {fetched[-1].reason}")
                 yield [by_place[head.place] for head in some], fetched
 
