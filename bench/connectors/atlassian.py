@@ -115,6 +115,8 @@ class Jira(_Atlassian):
         self.server = jira_server.Jira(_Always(), zone=self.zone, cloud=seed % 2 == 0)
         self.server.token_life = 4
         self._said: dict[int, set[str]] = {}
+        self._keys: dict[int, set[str]] = {}
+        """All that an issue ever had."""
 
     def _changed(self, dice: random.Random, said: str) -> None:
         server = self.server
@@ -145,6 +147,11 @@ class Jira(_Atlassian):
         else:
             self._trouble(what, dice, [each.id for each in there])
 
+    def _noted(self) -> None:
+        for one in self.server.issues.values():
+            self._keys.setdefault(one.id, set()).add(one.key)
+        super()._noted()
+
     def _tokens(self, one: jira_server.Issue) -> frozenset[str]:
         return frozenset({one.fields["summary"].split()[-1], *self._said.get(one.id, ())})
 
@@ -156,8 +163,8 @@ class Jira(_Atlassian):
     @property
     def unreadable(self) -> Mapping[str, str]:
         """See `Site`."""
-        issues = [one for one in self.server.issues.values() if one.id in self.server.poison]
-        return {f"jira::{one.key}": one.key for one in issues}
+        issues = [one for one in self.server.issues.values() if one.id in self.server.poison and self.server.seen(one)]
+        return {f"jira::{key}": one.key for one in issues for key in self._keys[one.id]}
 
     def rows(self) -> list[site.Row]:
         """See `Site`."""
@@ -219,8 +226,8 @@ class Confluence(_Atlassian):
     @property
     def unreadable(self) -> Mapping[str, str]:
         """See `Site`."""
-        pages = [one for one in self.server.contents.values() if one.id in self.server.poison]
-        return {f"confluence::{one.space}::{one.id}": one.title for one in pages}
+        pages = [one for one in self.server.contents.values() if one.id in self.server.poison and self.server.seen(one)]
+        return {f"confluence::{space}::{one.id}": one.title for one in pages for space in self.server.spaces}
 
     def rows(self) -> list[site.Row]:
         """See `Site`."""

@@ -263,9 +263,9 @@ def _most(made: site.Site, urn: str, said: frozenset[str]) -> int:
 def _differing(
     held: dict[str, frozenset[str]], live: dict[str, frozenset[str]], unreadable: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """What cannot be read is held as it was, or not at all; what is gone is not held."""
+    """What cannot be read is held as it was, under its former name too, or not at all."""
     names = (name for name in held.keys() | live.keys() if held.get(name) != live.get(name))
-    return tuple(sorted(name for name in names if not (name in unreadable and name in live)))
+    return tuple(sorted(name for name in names if name not in unreadable))
 
 
 @contextlib.asynccontextmanager

@@ -62,7 +62,8 @@ class _Mails(site.Site):
     @property
     def unreadable(self) -> Mapping[str, str]:
         """See `Site`."""
-        return {self._items[number].urn: self._items[number].title for number in self._served.bad}
+        some = self._served.bad.keys() & self._served.present()
+        return {self._items[number].urn: self._items[number].title for number in some}
 
     def _trouble(self, what: str, dice: random.Random, ways: Sequence[str]) -> None:
         """One of the mails that are there, or some of them."""

@@ -98,8 +98,8 @@ class Site:
 
     @property
     def unreadable(self) -> Mapping[str, str]:
-        """Titles by URN of what the source lists and does not give: it is held as it was before, or a failure says its
-        title."""
+        """Titles by URN of what the source lists and does not give, former URNs of it included: it is held as it was
+        before, or a failure says its title."""
         return {}
 
     def heal(self, dice: random.Random) -> None:

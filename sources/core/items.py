@@ -61,7 +61,8 @@ def key(uid: str, source_id: str, version: str) -> str:
 
 def _said(one: port.Item) -> str:
     files = [(file.name, hashlib.sha256(file.body).hexdigest()) for file in one.files]
-    facts = [one.facts.model_dump_json()] if one.facts is not None else []
+    # What never changes says the same wherever it arrives; its facts tell when that was.
+    facts = [one.facts.model_dump_json()] if one.facts is not None and one.editable else []
     return hashlib.sha256(repr((one.title, one.text, files, *facts)).encode()).hexdigest()[:32]
 
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from bench.connectors import imapserver, pop3server
-from sources.core import port
+from sources.core import items, port
 from sources.providers.mail import identity, mails
 from tests.sources import dovecot, reading
 from tests.sources.test_servers import by_pop3
@@ -249,3 +249,21 @@ async def test_archiving_in_gmail_deletes_nothing(monkeypatch: pytest.MonkeyPatc
         chosen = reading.mailbox(server.url, "u", exclude=("News",))
         assert numbers((await reading.read(chosen))[0]) == [0, 1, 2]
         assert len(await reading.listed(chosen)) == 3
+
+
+def test_what_is_left_out_of_a_mail_is_said() -> None:
+    parts = "".join(f'--b\r\nContent-Type: image/png; name="{number}.png"\r\n\r\nx\r\n' for number in range(34))
+    raw = dovecot.mail(1, f"--b\r\n\r\nText\r\n{parts}--b--", more="Content-Type: multipart/mixed; boundary=b")
+    left_out = mails.item("INBOX/1/1", raw, ARRIVED).left_out
+    assert [said for said in left_out if "at most" in said] == [
+        f"{number}.png: a task holds at most 32 attachments" for number in (32, 33)
+    ]
+
+
+def test_a_mail_that_arrives_twice_at_other_times_is_no_other_mail() -> None:
+    first, second = (mails.item("INBOX/1/1", dovecot.mail(1), at) for at in (ARRIVED, ARRIVED + timedelta(hours=1)))
+    assert first.facts != second.facts
+    names = items.Names({})
+    names.take(first)
+    assert not names.another(second)
+    assert names.another(mails.item("INBOX/1/1", dovecot.mail(1, "Another text"), ARRIVED))

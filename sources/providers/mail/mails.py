@@ -28,6 +28,7 @@ MOST_BAD = 3
 """If none of the mails of a batch can be had and it has more than this, the server fails and not they. A server that
 hangs up for so many mails in a row fails, too."""
 _ID_CHARS = 400
+_MANY = f"a task holds at most {pendingtask.MOST_ATTACHMENTS} attachments"
 _SUBJECT = re.compile(rb"^Subject[ \t]*:((?:[^\r\n]*(?:\r\n|\r|\n)[ \t])*[^\r\n]*)", re.IGNORECASE | re.MULTILINE)
 
 
@@ -112,6 +113,10 @@ def item(place: str, raw: bytes, received: datetime | None) -> port.Item:
         editable=False,
         place=place,
         facts=message.facts,
+        left_out=(
+            *message.doubts,
+            *(f"{file.name}: {_MANY}" for file in message.files[pendingtask.MOST_ATTACHMENTS :]),
+        ),
     )
 
 
