@@ -13,6 +13,7 @@ import pydantic
 
 from cli import attached, errors
 from cli.reading import Object
+from contracts.rules import time_zones
 from crds import labels, pendingtask
 from crds.pendingtask import Mode, Type
 from crds.permits import Permit
@@ -39,6 +40,7 @@ class Wishes:
     position: int | None = None
     conversation: str = ""
     """What earlier questions of the same conversation were asked with."""
+    time_zone: str = ""
     permits: tuple[Permit, ...] = ()
     """What its runs may do without asking."""
     files: tuple[attached.File, ...] = ()
@@ -107,6 +109,7 @@ def draft(file: str, raw: bytes, wishes: Wishes) -> Draft:
         "groupId": wishes.group,
         "sourceUrn": wishes.source_urn or message.urn,
         "correlationId": wishes.conversation,
+        "timeZone": _zone(wishes.time_zone),
         "mode": mode,
         "queuePosition": wishes.position,
         "facts": message.facts.wire() if message.facts else None,
@@ -117,6 +120,13 @@ def draft(file: str, raw: bytes, wishes: Wishes) -> Draft:
     _bounded(file, message.text, files, wishes)
     name = wishes.name or _name(file, raw, wishes, type_)
     return Draft(name, wishes.title or message.title, said, message.text, files)
+
+
+def _zone(name: str) -> str:
+    try:
+        return name and time_zones.parse(name)
+    except ValueError as error:
+        raise errors.Unusable(f"{error}.", field="--time-zone", remedy="Correct the name.") from error
 
 
 def unstored(body: bytes) -> ContentRef:

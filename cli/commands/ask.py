@@ -29,6 +29,7 @@ def run(
     conversation: Annotated[
         str, Option(help="A name that earlier questions had, too: the run knows what was said. [default: none]")
     ] = "",
+    time_zone: submit.TimeZone = "",
     permit: permitting.Permitted = None,
     propose: permitting.Propose = False,
     confirmed: permitting.Confirmed = False,
@@ -50,6 +51,7 @@ def run(
         name=name or f"ask-{session.identity()}",
         title=_title(words),
         conversation=conversation,
+        time_zone=time_zone,
         permits=permitting.given(flags),
     )
     draft = document.draft("-", words.encode(), wishes)

@@ -29,6 +29,16 @@ Group = Annotated[str, Option(help="Group of the project (spec.groupId).")]
 Wait = Annotated[
     bool, Option("--wait", help="Wait until the task has ended or asks a person; the exit status says which.")
 ]
+TimeZone = Annotated[
+    str,
+    Option(
+        metavar="ZONE",
+        help="Your time zone (spec.timeZone), such as Europe/Prague: what day it is. [default: as the text or a rule "
+        "says, else UTC]",
+        envvar="JERVIS_TIME_ZONE",
+        show_default=False,
+    ),
+]
 Seconds = Annotated[float, Option("--timeout", help="Seconds that --wait waits.", min=0.0)]
 
 
@@ -81,6 +91,7 @@ def run(
             max=MOST_STORED_BYTES,
         ),
     ] = STORED_BYTES,
+    time_zone: TimeZone = "",
     permit: permitting.Permitted = None,
     propose: permitting.Propose = False,
     confirmed: permitting.Confirmed = False,
@@ -95,7 +106,7 @@ def run(
     flags = permitting.Flags(permit or (), propose, confirmed, model, router, router_token)
     files = tuple(attached.named(path) for path in attach or ())
     given = (client, project, group, type_, mode, name, title, source_urn, position)
-    wishes = document.Wishes(*given, files=files, own_files=attachments, largest=max_bytes)
+    wishes = document.Wishes(*given, files=files, own_files=attachments, largest=max_bytes, time_zone=time_zone)
     raw_file = read(file)
     # What is wrong with the file is said before a model reads it.
     draft = document.draft(file, raw_file, replace(wishes, permits=permitting.given(flags)))

@@ -45,6 +45,10 @@ PACKAGES = {
         "sasl2-bin",
     ),
 }
+TRANSPORTS = {  # of `make test-thorough` alone, which unpacks them when it needs them; OpenSMTPD is installed
+    "exim": ("exim4-base", "exim4-daemon-light", "libidn12"),
+    "postfix": ("postfix",),
+}
 _SECONDS = 5.0
 
 
@@ -60,9 +64,13 @@ def unpacked(name: str, report: progress.Progress) -> Path:
     """The folder with the files of the server's packages, unpacked if the cache lacks it. Raises errors.Failure."""
     target = binaries.cache() / "tools" / f"{name}-{binaries.digest([Path(__file__)], name)}"
     if shutil.which("apt-get") is None:
-        raise errors.Missing(f"{name} is tested with Debian's packages: {' '.join(PACKAGES[name])}")
+        raise errors.Missing(f"{name} is tested with Debian's packages: {' '.join(_packages(name))}")
     binaries.build_once(target, report, f"unpacking {name}", lambda scratch: _unpack(name, scratch), _SECONDS)
     return target
+
+
+def _packages(name: str) -> tuple[str, ...]:
+    return (PACKAGES | TRANSPORTS)[name]
 
 
 def _unpack(name: str, scratch: Path) -> None:
@@ -70,7 +78,7 @@ def _unpack(name: str, scratch: Path) -> None:
     files = scratch / "packages"
     files.mkdir()
     subprocess.run(["apt-get", "update"], capture_output=True, check=False)
-    done = subprocess.run(["apt-get", "download", *PACKAGES[name]], cwd=files, capture_output=True, text=True)
+    done = subprocess.run(["apt-get", "download", *_packages(name)], cwd=files, capture_output=True, text=True)
     if done.returncode != 0:
         raise errors.Failure(f"the packages of {name} cannot be downloaded: {done.stderr.strip()[-300:]}")
     for package in sorted(files.glob("*.deb")):

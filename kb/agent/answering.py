@@ -72,9 +72,8 @@ class TextResponseTool(Chosen):
         for part in _PARTS:
             found = self._model.fitted(tree_data.environment, beside, self._context_tokens // part)
             asked = decision_model.messages(ANSWER, _ANSWER_SYSTEM, [*parts, found], tree_data)
-            work = self._checked(asked, tree_data) if _says(tree_data.held) else self._live(asked, tree_data)
             try:
-                async for one in work:
+                async for one in self._shown(asked, tree_data):
                     if isinstance(one, Token):
                         kept.append(one.content)
                     elif isinstance(one, Retracted):
@@ -86,6 +85,21 @@ class TextResponseTool(Chosen):
                 if kept or part == _PARTS[-1]:
                     raise
         tree_data.answer = "".join(kept).strip()
+
+    async def _shown(self, asked: decision_model.Messages, tree_data: TreeData) -> AsyncIterator[Given]:
+        """The answer; asked for again where it breaks off before anything of it was shown."""
+        for attempt in range(decision_model.ATTEMPTS):
+            shown = False
+            work = self._checked(asked, tree_data) if _says(tree_data.held) else self._live(asked, tree_data)
+            try:
+                async for one in work:
+                    shown = shown or isinstance(one, Token)
+                    yield one
+                return
+            except client.Broken as error:
+                if shown:
+                    raise
+                await self._model.wait(error, attempt)
 
     async def _live(self, asked: decision_model.Messages, tree_data: TreeData) -> AsyncIterator[Given]:
         """As it is written."""

@@ -111,7 +111,7 @@ class DecisionModel:
                         unthought=most,
                     )
             except client.Unavailable as error:
-                await self._wait(error, attempt)
+                await self.wait(error, attempt)
             else:
                 tree.calls += 1
                 tree.tokens += reply.prompt_tokens + reply.answer_tokens
@@ -166,7 +166,7 @@ class DecisionModel:
             except client.Unavailable as error:
                 if begun:
                     raise
-                await self._wait(error, attempt)
+                await self.wait(error, attempt)
 
     def fitted(self, found: Environment, beside: Messages, most: int) -> str:
         """What was found as text for a prompt: `most` tokens of it, fewer where the window has no room beside the rest
@@ -196,7 +196,8 @@ class DecisionModel:
             )
         return left
 
-    async def _wait(self, error: client.Unavailable, attempt: int) -> None:
+    async def wait(self, error: client.Unavailable, attempt: int) -> None:
+        """Until the next attempt. Raises the error after the last one, or where the router asks for more time."""
         pause = 1.0 if error.retry_after is None else error.retry_after
         if attempt == ATTEMPTS - 1 or pause > LONGEST_WAIT:
             raise error

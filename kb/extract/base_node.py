@@ -6,6 +6,7 @@ Source: seed 001 "Node Types" (keys and properties), seed 003 "Create Base Node"
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from crds import scope
 from kb import api
@@ -159,13 +160,16 @@ def _facts(found: api.TypedExtraction, where: scope.Scope, headers: mail.Headers
 
 
 def _person(relation: str, who: str, place: str, where: scope.Scope) -> Iterator[caller_facts.Fact]:
+    """A person is an address; a name alone is a person of its own. The name that a mail gives an address is a label of
+    it: two people of one name stay two, and one with two names stays one."""
     name, address = mail.named(who) if "@" in who else (who, "")
-    for fact in _thing(relation, None, name or address, place, where, "person"):
-        yield fact
-        user = reference.key("user", address, where) if name and address else None
-        if user is not None:
-            # Names are not one's own, addresses are: by it a person of a mail meets the user of an issue.
-            yield caller_facts.Fact("has_address", user, "user", place, fact.key)
+    user = reference.key("user", address, where) if "@" in address else None
+    if user is None:
+        yield from _thing(relation, None, name or address, place, where, "person")
+        return
+    yield caller_facts.Fact(relation, user, "user", place, name=name)
+    for label in _thing("called", None, name, place, where, "person"):
+        yield replace(label, of=user)
 
 
 def _thing(

@@ -56,7 +56,8 @@ class Relationship:
 class Fact:
     """What a document says of itself in a field: a relationship of its base node to `key`, which is of `type`.
 
-    `of`: the key of the node whose relationship it is, where that is not the base node.
+    `of`: the key of the node whose relationship it is, where that is not the base node. `name` is what the document
+    calls the node; "": what its key says.
     """
 
     relation: str
@@ -64,6 +65,7 @@ class Fact:
     type: str
     place: str
     of: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,11 @@ def read(
     return CallerFacts(tuple(made_nodes), tuple(made), text, text)
 
 
+def of_document(nodes: Sequence[api.GivenNode]) -> Mapping[str, Any]:
+    """What the caller says of the document itself, as the headers of a mail."""
+    return next((one.properties for one in nodes if one.key == DOCUMENT), {})
+
+
 def with_base(facts: CallerFacts, base: Base) -> CallerFacts:
     """What the caller gave, which has no base node yet, with one. What the caller says of that node holds: a property,
     or all relationships of a type."""
@@ -147,7 +154,7 @@ def with_base(facts: CallerFacts, base: Base) -> CallerFacts:
     node = Node(base.key, base.type, name_of(base.key), _text(properties), own[0].place if own else "")
     stated = {(one.source, one.type) for one in facts.relationships}
     more = [one for one in base.facts if (one.of or base.key, one.relation) not in stated]
-    found = {one.key: Node(one.key, one.type, name_of(one.key), "", one.place) for one in more}
+    found = {one.key: Node(one.key, one.type, one.name or name_of(one.key), "", one.place) for one in more}
     known = {one.key for one in facts.nodes}
     return CallerFacts(
         (

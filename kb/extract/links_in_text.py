@@ -11,11 +11,12 @@ import email.errors
 import email.message
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from email import parser
 from urllib.parse import quote, urlsplit, urlunsplit
 
+from kb import hidden
 from kb.crawl import page
 
 CONTEXT_CHARS = 200
@@ -28,6 +29,7 @@ _URL = re.compile(
     r"(?:(?!\]\()[^\s<>\"`{}|\\^\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff])+",
     re.I,
 )
+_BROKEN = re.compile(r"<https?://[^\s<>]{1,1000}(?:[ \t]{0,4}\r?\n[ \t>]{0,8}[^\s<>]{1,1000}){1,8}>", re.I)
 _CLOSING = {")": "(", "]": "["}
 _AFTER = ".,;:!?'*~…。，、；：！？’‘“”„«»‹›"  # noqa: RUF001 -- these end sentences of many scripts
 _TAGS = re.compile(r"<(?:!doctype|html|head|body|div|p|br|table|span|ul|ol|h[1-6]|a\s)[^<>]{0,2000}>", re.I)
@@ -47,14 +49,16 @@ class Link:
     after: str
 
 
-def find(text: str, *, most: int) -> list[Link]:
+def find(text: str, *, most: int, leaving: Sequence[str] = ()) -> list[Link]:
     """The first `most` different links of a document, in order of their first occurrence.
 
-    Those that a mail's List-Unsubscribe header names (RFC 2369, RFC 8058) are left out, whatever their parameters are:
-    one request of such a link unsubscribes its reader.
+    Those that a mail's List-Unsubscribe header names (RFC 2369, RFC 8058), in its text or `leaving` it, are left out,
+    whatever their parameters are: one request of such a link unsubscribes its reader. So are those in parts that no
+    reader sees (`kb.hidden`).
     """
+    text = hidden.seen(text)
     found: dict[str, Link] = {}
-    ending = {_place(url) for url in map(normalise, _unsubscribing(text)) if url}
+    ending = {_place(url) for url in map(normalise, (*_unsubscribing(text), *leaving)) if url}
     for body in _bodies(text):
         plain, places = _places(body)
         for written, start, end in places:
@@ -131,7 +135,9 @@ def _decoded(part: email.message.Message) -> str:
 
 
 def _places(body: str) -> tuple[str, list[tuple[str, int, int]]]:
-    """The text that people see, and each URL with where it begins and ends there."""
+    """The text that people see, and each URL with where it begins and ends there. One in angle brackets may go on in
+    the next line (RFC 3986, appendix C)."""
+    body = _BROKEN.sub(lambda found: "".join(found[0].split()), body)
     anchors: list[tuple[str, int]] = []
     if _TAGS.search(body):
         # Of a costly one the addresses are found as they are written.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC
 from email import errors as mail_errors
 from email import utils
 from email.header import decode_header
 from email.parser import HeaderParser
+from typing import Any
 
 # A header is short; what comes behind that is not read here.
 _HEAD_CHARS = 65_536
@@ -40,7 +42,8 @@ class Headers:
 
 
 def read(text: str) -> Headers | None:
-    """None for a text that does not begin with the headers of a mail, of which From is one. Time grows with the length
+    """None for a text that does not begin with the headers of a mail, of which From is one, or Sender or Return-Path in
+    its place. Time grows with the length
     of the head alone, which the typed headers of `email.policy` do not keep to."""
     head = text[:_HEAD_CHARS]
     if len(text) > _HEAD_CHARS:
@@ -61,7 +64,10 @@ def read(text: str) -> Headers | None:
         # The parser of the standard library fails on some broken headers; a model reads those.
         return None
     if not senders:
-        return None
+        # A mail that answers itself names no sender (`From: <>`), and some name only whom it goes back to.
+        senders = _people([str(found.get("Sender", "")), str(found.get("Return-Path", ""))]) or ("",)
+        if senders == ("",) and "<>" not in "".join(headers["From"]):
+            return None
     named_as = _decoded(str(found.get("Message-ID", ""))).strip("<>")
     return Headers(
         senders[0],
@@ -73,6 +79,13 @@ def read(text: str) -> Headers | None:
         automatic or "List-Unsubscribe" in found,
         tuple(one for one in recipients[:_MOST_RECIPIENTS] if named(one)[1].casefold() not in to),
     )
+
+
+def is_automatic(headers: Headers, stated: Mapping[str, Any]) -> bool:
+    """Whether a program sent it: by the headers in its text, or by those that its source `stated` as fields."""
+    told = {name: str(stated.get(name, "")) for name in ("autoSubmitted", "precedence", "returnPath", "autoReply")}
+    program = _automatic(told["autoSubmitted"], told["precedence"]) or told["returnPath"].strip() == "<>"
+    return headers.automatic or program or bool(told["autoReply"] or stated.get("listUnsubscribe"))
 
 
 def named(person: str) -> tuple[str, str]:

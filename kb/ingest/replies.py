@@ -10,7 +10,7 @@ from datetime import datetime
 from crds import errors as root
 from kb import api, errors, metrics
 from kb import hidden as unseen
-from kb.extract import hints, links_in_text
+from kb.extract import caller_facts, hints, links_in_text
 from kb.extract.qualifier import phases, state
 from kb.ingest import build, extractor, open_request, source
 from kb.rules import enforce
@@ -107,7 +107,7 @@ class Replies:
         verdict = self._verdict(judged, failed, begun.met)
         # A linked page only mentions its links: nothing follows them.
         most = 0 if begun.request.kind == "link" else self._links
-        linked = await asyncio.to_thread(links_in_text.find, begun.text, most=most)
+        linked = await asyncio.to_thread(links_in_text.find, begun.text, most=most, leaving=_leaving(begun.request))
         return api.IngestReply(
             source_urn=begun.request.source_urn,
             replaced=begun.opened.known,
@@ -151,3 +151,9 @@ class Replies:
         for one in found:
             self._meters.hidden.labels(one.kind).inc()
         return [api.HiddenText(kind=one.kind, quote=one.quote) for one in found]
+
+
+def _leaving(request: api.IngestRequest) -> list[str]:
+    """The addresses by which the reader of a mail leaves its list, as its source states them."""
+    told = caller_facts.of_document(request.nodes).get("listUnsubscribe", [])
+    return [one for one in told if isinstance(one, str)] if isinstance(told, list) else []

@@ -6,17 +6,20 @@ was observed later is left out, so that the same document read again has the sam
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from crds import scope
 from kb import api, selection
-from kb.extract import document_node, draft, mail, thread
+from kb.extract import caller_facts, document_node, draft, mail, thread
 from kb.extract.qualifier import state
 from kb.graph import store as graph
 from kb.vectors import model
 from kb.vectors import store as vectors
 
+_ACTING = frozenset({"REQUEST", "CANCEL"})
+"""Methods of iTIP by which an organizer sends, changes and cancels an event."""
 _PER_NODE = 50
 _MOST = 20
 _TELLS = frozenset(
@@ -64,6 +67,8 @@ class Found:
     documents: tuple[_Document, ...] = ()
     mails: bool = False
     told: frozenset[str] = frozenset()
+    events: tuple[str, ...] = ()
+    """Nodes of the events that an invitation in the document changes or cancels."""
 
     def shown(self) -> str:
         """For the model that judges the document."""
@@ -88,12 +93,14 @@ class Found:
         A mail of a program answers nothing, nor does that of a sender who neither took part in what he answers nor is
         one of us.
         """
-        if self.request is None or not now.answers_earlier:
+        if self.request is None:
             return []
         headers = mail.read(self.text)
-        if headers is not None and headers.automatic:
+        listed = self._invited(headers)
+        if listed or not now.answers_earlier:
+            return listed
+        if headers is not None and mail.is_automatic(headers, caller_facts.of_document(self.request.nodes)):
             return []
-        listed = []
         for one in self._asked(self.request.scope):
             if not one.task_uid:
                 continue
@@ -102,6 +109,20 @@ class Found:
                 continue
             listed.append(api.Answered(source_urn=one.chunk.source_urn, task_uid=one.task_uid))
         return listed
+
+    def _invited(self, headers: mail.Headers | None) -> list[api.Answered]:
+        """The earlier invitations to the events that the document changes or cancels, of the same sender (RFC 5546
+        3.2.2, 3.2.5): the calendar says so, and no model is asked."""
+        if headers is None or not self.events:
+            return []
+        sender = mail.named(headers.sender)[1].casefold()
+        return [
+            api.Answered(source_urn=one.chunk.source_urn, task_uid=one.task_uid)
+            for one in self.documents
+            if one.task_uid and not one.own and one.headers is not None and sender
+            and mail.named(one.headers.sender)[1].casefold() == sender
+            and not set(self.events).isdisjoint(one.chunk.graph_refs)
+        ]  # fmt: skip
 
     def _asked(self, where: scope.Scope) -> Iterator[_Document]:
         """What the document answers: all of an issue, and of mails the direct parent, and further ancestors as long as
@@ -122,9 +143,11 @@ async def find(
 ) -> Found:
     """The earlier documents of a thread. Raises `kb.errors.Away`."""
     known = thread.of(request, text, made.anchor)
-    if not known.keys:
+    events = [one for one in made.given.nodes if one.type == "event"]
+    keys = (*known.keys, *(one.key for one in events))
+    if not keys:
         return Found()
-    leads = await graphs.leads(request.scope, known.keys, per_node=_PER_NODE)
+    leads = await graphs.leads(request.scope, keys, per_node=_PER_NODE)
     found = await chunks.chunks(request.scope, {one.chunk_id for one in leads})
     first: dict[str, model.Chunk] = {}
     for chunk in sorted(found.values(), key=lambda one: (one.document_id, one.ordinal)):
@@ -138,7 +161,8 @@ async def find(
     mails = made.anchor.type == "email"
     nodes = await graphs.nodes(request.scope, keys=known.answered, limit=len(known.answered)) if mails else []
     told = frozenset(one.key for one in nodes if one.properties.get("classification") in _TELLS)
-    return Found(request, text, known, tuple(listed[:_MOST]), mails, told)
+    acting = tuple(one.key for one in events if json.loads(one.properties or "{}").get("method") in _ACTING)
+    return Found(request, text, known, tuple(listed[:_MOST]), mails, told, acting)
 
 
 def _belongs(

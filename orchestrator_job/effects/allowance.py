@@ -89,7 +89,7 @@ def rule(
     shared = next((one for one in found if one.why), None)
     early: list[datetime] = []
     spent = unshared = False
-    for grant in grants.permits:
+    for grant in grants.permits if tier is port.Tier.PERMIT else ():
         permit = grant.permit
         if not _names(permit, reach, now):
             if permit.not_before is not None and permit.not_before > now and _names(permit, reach, permit.not_before):
@@ -105,6 +105,8 @@ def rule(
         return Ruling(True, _record(AllowedBy.FOR_TASK, like["name"], reach))
     if shared is not None and (unshared or like is not None):
         why = f"It is permitted, but passes on a copy. {shared.why}"
+    elif tier is port.Tier.ASK:
+        why = f"{reach.tool} needs a person's approval, whatever permits say."
     elif spent:
         why = f"The permits for {reach.tool}{_where(reach)} are used up."
     elif early:

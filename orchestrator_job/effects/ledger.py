@@ -246,6 +246,31 @@ class Ledger:
         """The entries of delegations in earlier rounds of which it is not known whether they took place."""
         return await self._of_rounds({"state": "started", "intent.tool": {"$exists": True}}, 0, before_round)
 
+    async def approved(self, before_round: int) -> list[tuple[str, int]]:
+        """Step and ordinal of effects of earlier rounds that a person has approved and that were not begun: a message
+        that came with the decision has begun another round. Raises Fenced."""
+        entries = await self._database.find(
+            COLLECTION,
+            {
+                "taskUid": self._guard.task_uid,
+                "state": {"$in": ["started", "done"]},
+                "intent.request": {"$exists": True},
+            },
+            sort=[("updatedAt", 1), ("_id", 1)],
+            fields=["step", "ordinal", "intent"],
+        )
+        found = []
+        for one in entries:
+            step, ordinal = str(one["step"]), int(one["ordinal"])
+            delegation = step.removesuffix(ledger_entries.APPROVAL)
+            if delegation == step or not 0 <= _round({"step": delegation}) < before_round:
+                continue
+            decided = await self.verdict(step, one["intent"], ordinal)
+            approved = decided is not None and decided.verdict is pendingtask.Verdict.APPROVED
+            if approved and not await self.begun(delegation, ordinal):
+                found.append((delegation, ordinal))
+        return found
+
     async def others(self, step: str, ordinal: int, tool: str) -> list[Mapping[str, Any]]:
         """The entries of the task's delegations about effects of this tool that were begun, oldest first, without the
         one of this step and ordinal."""

@@ -8,6 +8,8 @@ from typing import Any, Protocol, TypedDict
 
 CHECK = "Check whether it took place. Approve it to have it done again, reject it to leave it."
 """What a person can do about an effect that may have happened."""
+APPROVAL = ".approval"
+"""What the step of a decision has behind that of the delegation that the decision is for."""
 Receipt = dict[str, Any]
 
 

@@ -112,7 +112,7 @@ REDEFINED = "The server describes {tool} otherwise since this was asked: look ag
 
 def approval(delegation_id: str) -> str:
     """The step of the ledger with the decisions on a delegation's calls."""
-    return f"{delegation_id}.approval"
+    return f"{delegation_id}{ledger_entries.APPROVAL}"
 
 
 async def needless(request: Request, book: ledger.Ledger) -> bool:

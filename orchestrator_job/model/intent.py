@@ -15,19 +15,17 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
+from crds import permits
 from kb import api
 from orchestrator_job.store.graph_state import State
 from router.client import reading, schema
 
 OTHER = "other"
-EFFECTS = (
-    *("sendMail", "createIssue", "updateIssue", "addComment", "editPage", "pushBranch", "store_knowledge"),
-    OTHER,
-)
-"""Tools with an effect outside, by the names that the ledger has, and all else that changes something outside."""
+EFFECTS = (*(name for name in permits.TOOLS if name != "fetchPage"), OTHER)
+"""Tools that change something, by the names that permits have, and all else that changes something outside."""
 _SENTENCE_CHARS = 500
 
 
@@ -154,7 +152,7 @@ class Ordered(_Shape):
 class Worded(_Shape):
     """What is read of these fields, in whatever reply they stand: one that has none of them says nothing of it."""
 
-    intent: Kind | None = None
+    intent: Annotated[Kind | None, WithJsonSchema({"type": "string", "enum": [kind.value for kind in Kind]})] = None
     sentence: _Sentence = ""
     effects: list[str] = Field(default_factory=list)
     not_before: str = ""

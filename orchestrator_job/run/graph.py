@@ -1,7 +1,7 @@
 """The graphs and the only place that runs them.
 
     intake -> evidence -> (plan -> follow ->) respond -> approve -> finalize
-              evidence -> (design ->) goals -> select_goal -> plan_steps -> execute_step -> evaluate -> ... -> respond
+              plan | respond -> (design ->) goals -> select_goal -> plan_steps -> execute_step -> evaluate ... respond
     intake -> consult -> approve -> finalize
     intake -> evidence -> plan_delegations -> (execute_delegation, ... -> consent ->) synthesize -> approve -> finalize
               plan_delegations -> ask_procedure -> approve -> finalize

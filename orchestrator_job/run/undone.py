@@ -31,6 +31,8 @@ PROMPT = "undone.v1"
 UNAVAILABLE_SECONDS = 10.0
 """How long a translation waits for a model that is busy or away."""
 _TOKENS = 512
+_ALSO = {"sendInvitation": ("sendMail",)}
+"""By which other name the ledger has an effect."""
 _LITERAL = re.compile(r"`[^`]+`")
 
 
@@ -99,8 +101,9 @@ class Concluded:
 
 def left(effects: Sequence[str], entries: Sequence[Mapping[str, Any]]) -> list[str]:
     """Those of the effects that are wanted which no entry of the ledger has done."""
-    done = {str(one["intent"]["tool"]) for one in entries if significance.happened(one)}
-    others = done.difference(intent.EFFECTS)
+    tools = {str(one["intent"]["tool"]) for one in entries if significance.happened(one)}
+    done = {name for name in intent.EFFECTS if {name, _tool(name), *_ALSO.get(name, ())} & tools}
+    others = tools.difference(intent.EFFECTS, map(_tool, intent.EFFECTS))
     return [name for name in effects if name not in done and not (name == intent.OTHER and others)]
 
 

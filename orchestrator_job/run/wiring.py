@@ -261,7 +261,8 @@ class Wiring:
             number = state["round"]
             if wanted is not None:
                 changed |= await wanted({**state, **changed})
-            if number > 1 and await self.run.book.started(number):
+            book = self.run.book
+            if number > 1 and (await book.started(number) or await book.approved(number)):
                 parts = self._parts()
                 known: State = {**state, **changed}
                 requests = await parts.unsettled(self._opener()).settle(number, await self.run.loader.of(known))

@@ -2,7 +2,9 @@
 
     401, 403                         Rejected; one about a rate limit is Unreachable with its pause
     404, 410                         Absent (a Misconfigured): the caller knows what is not there
+    409, 412                         Conflicting (a Misconfigured)
     other 4xx                        Misconfigured with what the server says
+    3xx to a change                  Misconfigured: nothing is changed at another address
     500                              Broken (an Unreachable): of a batch, perhaps one thing is the cause
     no JSON                          Garbled (an Unreachable): a proxy's page, for example
     JSON of another form             Foreign (an Unreachable), raised by the caller (`listed`)
@@ -34,6 +36,7 @@ import orjson
 from clients import http
 from crds import addresses
 from sources.core import hosts, limits, port, redact
+from text import printable
 
 SECONDS = 60.0
 """The longest silence of a server."""
@@ -73,6 +76,10 @@ class Garbled(port.Unreachable):
 
 class Foreign(port.Unreachable):
     """The answer is JSON, and not of the form that the API has; a server may say an error by it."""
+
+
+class Conflicting(port.Misconfigured):
+    """409 or 412: it is not as the request expects, perhaps because of the same request before."""
 
 
 class TooLarge(port.Misconfigured):
@@ -151,11 +158,33 @@ class Rest:
                 if response.has_redirect_location and method == "GET":
                     url, params = self.url(_joined(url, response.headers["Location"])), None
                     continue
-                body = await _read(response, self._largest)
+                body = await self._answered(response, method)
                 self._judge(response, body)
                 self.date = dated(response.headers) or self.date
                 return Answer(response.status_code, response.headers, self._parsed(response, body))
         raise port.Unreachable(f"{addresses.shown(url)[:200]} redirects without an end.")
+
+    async def _answered(self, response: httpx.Response, method: str) -> bytes:
+        """The body. A change that the server did not refuse may have been made, however large its answer is; one that
+        it sends elsewhere was not made, and is not made there: its body and its target may be another's by then."""
+        if method == "GET":
+            return await _read(response, self._largest)
+        if 300 <= response.status_code < 400:
+            moved = printable.line(addresses.shown(response.headers.get("Location", "nothing")), 200)
+            raise port.Misconfigured(
+                f"{self._where(response)} answered {response.status_code}: it has moved to {moved}.",
+                field="spec.url",
+                remedy="Correct spec.url or spec.filter: the repository, project or host has another name.",
+            )
+        try:
+            return await _read(response, self._largest)
+        except TooLarge as error:
+            if response.status_code < 400:
+                raise port.Unreachable(error.message) from error
+            return b""
+
+    def _where(self, response: httpx.Response) -> str:
+        return f"{response.request.method} {addresses.shown(str(response.request.url)).partition('?')[0][:200]}"
 
     async def download(self, path: str, most: int) -> bytes:
         """The bytes of a file; another host that it redirects to gets no credentials. Raises `TooLarge` over `most`
@@ -193,8 +222,7 @@ class Rest:
         status = response.status_code
         if status < 400:
             return
-        where = f"{response.request.method} {addresses.shown(str(response.request.url)).partition('?')[0][:200]}"
-        said = f"{where} answered {status}: {self._said(body)}"
+        said = f"{self._where(response)} answered {status}: {self._said(body)}"
         pause = self._pause(response)
         if status == 500 and pause is None:
             raise Broken(said)
@@ -208,13 +236,15 @@ class Rest:
             raise port.Rejected(said, field="spec.secretRef", remedy="Correct the credentials in the Secret.")
         if status == 403:
             raise port.Misconfigured(said, field="spec.secretRef", remedy=_PERMISSION)
+        if status in (409, 412):
+            raise Conflicting(said, field="spec", remedy="Correct spec.url or spec.filter.")
         if status in (404, 410):
             raise Absent(said, field="spec.url", remedy=f"Correct the address or the filter. {_PERMISSION}")
         raise port.Misconfigured(said, field="spec", remedy="Correct spec.url or spec.filter.")
 
     def _said(self, body: bytes) -> str:
         text = self._sent_values.hidden(body[:_LOOKED_AT].decode("utf-8", "replace"))
-        return " ".join(text.split())[:_SAID_CHARS] or "nothing"
+        return printable.line(text)[:_SAID_CHARS] or "nothing"
 
     def _parsed(self, response: httpx.Response, body: bytes) -> Any:
         if not body.strip():

@@ -105,7 +105,7 @@ class EffectRunner:
                     except (port.Rejected, port.Misconfigured, rest.Untouched, problems.Conflict):
                         sent = False
                         raise
-                    except (errors.JervisError, KeyError, TypeError, ValueError, AttributeError) as error:
+                    except (errors.JervisError, LookupError, TypeError, ValueError, AttributeError) as error:
                         return await self._lost(claim, effect, before, error)
                     outcome = await self._done(claim, result)
                     bound.reschedule(None)
@@ -123,7 +123,7 @@ class EffectRunner:
             error.message = self._targets.hidden(error.message)
             await self._release(claim, _problem(error), sent=sent)
             raise
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
             # A target that answers something else than its API says; nothing was changed by what came before.
             problem = wire.Problem(message=f"{asked.connection} answered something that is not understood")
             log.exception("effect not done", tool=tool)

@@ -25,6 +25,14 @@ passdb {{
   args = {folder}/oauth2.conf
 }}
 """
+_SASL = """
+service auth {{
+  inet_listener {{
+    address = 127.0.0.1
+    port = {port}
+  }}
+}}
+"""
 _INTROSPECTION = """
 introspection_mode = post
 introspection_url = {url}
@@ -84,10 +92,11 @@ def mail(number: int, text: str = "ASK", *, subject: str = "", more: str = "", s
 
 @contextlib.contextmanager
 def running(
-    *, tls: bool = False, introspection: str = "", mechanisms: str = "xoauth2 oauthbearer"
+    *, tls: bool = False, introspection: str = "", mechanisms: str = "xoauth2 oauthbearer", sasl: int = 0
 ) -> Iterator[Dovecot]:
     """A Dovecot that is gone afterwards. It needs root, as its master process does. `introspection`: the URL (RFC 7662)
-    at which it asks about access tokens, which come by `mechanisms`."""
+    at which it asks about access tokens, which come by `mechanisms`. `sasl`: a port at which other servers ask it about
+    logins."""
     # Not pytest's folder: that is root's alone, and mails belong to a user without rights.
     with tempfile.TemporaryDirectory(prefix="dovecot-") as name:
         folder = Path(name)
@@ -98,6 +107,8 @@ def running(
         if introspection:
             (folder / "oauth2.conf").write_text(_INTROSPECTION.format(url=introspection))
             oauth = _OAUTH.format(folder=folder, mechanisms=mechanisms)
+        if sasl:
+            oauth += _SASL.format(port=sasl)
         free_ports = dict(zip(names, free, strict=True))
         config = settings.prepare(folder, "127.0.0.1", free_ports, password=PASSWORD, tls=pair, more=oauth)
         child = subprocess.Popen([settings.program(), "-F", "-c", str(config)], cwd=folder)

@@ -23,7 +23,7 @@ from tests.sources import dovecot
 
 USERS = tuple(f"user{number}" for number in range(24))
 
-_NAMESPACE = """set -e
+NAMESPACE = """set -e
 mkdir -p {folder}/etc {folder}/work {folder}/var
 mount -t overlay overlay -o lowerdir={files}/usr:/usr /usr
 mount -t overlay overlay -o lowerdir={files}/etc:/etc,upperdir={folder}/etc,workdir={folder}/work /etc
@@ -186,7 +186,7 @@ def _running(place: Server, script: str, prepare: Callable[[Path], None]) -> Ite
         folder = Path(name)
         folder.chmod(0o755)
         prepare(folder)
-        lines = _NAMESPACE + script
+        lines = NAMESPACE + script
         text = lines.format(
             folder=folder, files=mailservers.unpacked(place.name, progress.Progress()), port=place.port,
             pop3=place.pop3, users=" ".join(USERS), password=dovecot.PASSWORD, uid=owner.pw_uid, gid=owner.pw_gid,

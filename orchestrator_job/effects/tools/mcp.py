@@ -49,7 +49,6 @@ class _Tool:
     def __init__(self, offered: toolservers.Offered) -> None:
         self._offered = offered
         self.name, self.description = offered.called, offered.about
-        self.own = offered.own
         self.arguments = arguments(offered.schema)
 
     async def _call(self, given: Any) -> port.Result:
@@ -69,7 +68,7 @@ class ActingTool(_Tool):
     @property
     def tier(self) -> port.Tier:
         """By its mode."""
-        return port.Tier.PERSON if self._offered.mode is tools.Mode.ASK else port.Tier.PERMIT
+        return port.Tier.ASK if self._offered.mode is tools.Mode.ASK else port.Tier.PERMIT
 
     @property
     def definition(self) -> str:

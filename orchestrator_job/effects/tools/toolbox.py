@@ -110,8 +110,9 @@ class Toolbox:
         if catalogue.left_out:
             _log.warning("tools of servers are left out", problems=catalogue.left_out)
         # By the name that models call it a rule is met where agents are given their tools.
-        permitted = [tool for tool in more if means.rules.permits_tool(tool.own)]
-        return cls([*tools, *permitted], catalogue.away, catalogue.left_out, internal)
+        barred = {tool.called for tool in catalogue.tools if not means.rules.permits_tool(tool.own)}
+        tools += [tool for tool in more if tool.name not in barred]
+        return cls(tools, catalogue.away, catalogue.left_out, internal)
 
 
 def _internal(known: Iterable[sources_client.Named]) -> domains.Internal:

@@ -15,11 +15,15 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+import structlog
+
 from sources.api import problems
 from sources.core import host_address, rest
 from sources.core.host_address import HostAddress
 from sources.effects import arguments, effect_protocol, permitted_names, tools
 from sources.providers.atlassian import address as atlassian_address
+
+log = structlog.get_logger("sources")
 
 PROPERTY = "jervis-effect"
 _PAGE = 100
@@ -280,7 +284,13 @@ class Edit(effect_protocol.Effect):
 
     async def send(self, before: effect_protocol.Before) -> effect_protocol.Result:
         """Store the next version."""
-        await self._api.request("PUT", self._path, json=self._body)
+        try:
+            await self._api.request("PUT", self._path, json=self._body)
+        except rest.Conflicting as error:
+            # A proxy may repeat a PUT (RFC 9110 9.2.2), and the second one meets the version of the first.
+            if (await self.ask(before)).result is None:
+                raise
+            log.info("a page was edited by a request that was repeated on its way", cause=error.message[:300])
         return self._result(before)
 
     async def ask(self, before: effect_protocol.Before) -> effect_protocol.Evidence:

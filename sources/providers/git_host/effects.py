@@ -197,12 +197,13 @@ class Update(_Tracker):
         path = self._one(asked.issue)
         if body:
             await self._api.request(self._host.method, path, json=body)
-        if asked.labels is not None and self._host.labels is Labels.IDS:
-            try:
+        try:
+            if asked.labels is not None and self._host.labels is Labels.IDS:
                 await self._api.request("PUT", f"{path}/labels", json={"labels": list(self._labels)})
-            except errors.JervisError as error:
-                raise effect_protocol.Ambiguous(f"The labels may not be set: {error.message}") from error
-        return self._result((await self._api.get(path)).json)
+            return self._result((await self._api.get(path)).json)
+        except errors.JervisError as error:
+            # Also a limit that is reached only now: the issue was changed before.
+            raise effect_protocol.Ambiguous(f"The issue may be changed in part: {error.message}") from error
 
     async def ask(self, before: effect_protocol.Before) -> effect_protocol.Evidence:
         """Done where the issue says what was asked for, absent where nothing was changed since."""

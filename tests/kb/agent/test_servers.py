@@ -212,6 +212,24 @@ async def test_who_is_offered_which_tools(odd: Odd) -> None:
     assert odd.asked == []
 
 
+async def test_tools_that_read_are_offered_alone(odd: Odd) -> None:
+    odd.listed.append(odd.tool("history", {}))
+    assert await offered(source(entry(odd.url, modes={"fore*": "read"})), question()) == ["weather.forecast"]
+    assert await offered(source(entry(odd.url, modes={"*": "read", "fore*": "ask"})), question()) == ["weather.history"]
+    odd.listed[-1]["annotations"] = {"readOnlyHint": True}
+    assert await offered(source(entry(odd.url, modes={}, trustReadOnlyHint=True)), question()) == ["weather.history"]
+
+
+async def test_a_host_that_the_entry_does_not_have_is_not_named_to_a_server(odd: Odd) -> None:
+    [tool], _ = await source(entry(odd.url, hosts=["*.example.com"])).tools(scopes.SHOP)
+    for city in ("https://evil.example/7713", "www.evil.example", "7713.evil.example"):
+        refused = await given(tool, question(), city=city)
+        assert isinstance(refused, environment.Error)
+        assert "which is none of its `hosts`" in refused.message
+    assert odd.calls == []
+    assert not isinstance(await given(tool, question(), city="https://docs.example.com/x"), environment.Error)
+
+
 async def test_what_rules_forbid_to_say_is_not_sent(odd: Odd) -> None:
     asked = question("enforce: never-say Brno")
     [tool], _ = await source(entry(odd.url)).tools(scopes.SHOP)

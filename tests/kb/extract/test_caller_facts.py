@@ -231,14 +231,14 @@ async def test_an_account_meets_the_person_of_a_mail_by_the_address_and_not_by_t
     mail = "From: Jana Novak <jana@acme.com>\nTo: core@acme.com\n\nThe page is fixed."
     await kb.ingest(world.request(mail, urn="email::m7@acme.com", title="Page"))
     [assigned] = await kb.graph.relationships(scopes.SHOP, source=URN, edge_type="assigned_to")
-    [known] = await kb.graph.relationships(scopes.SHOP, edge_type="has_address")
+    [known] = await kb.graph.relationships(scopes.SHOP, edge_type="called")
     assert assigned.edge is not None
     assert known.edge is not None
-    assert (known.edge.source, known.edge.target) == ("person:jana novak", assigned.edge.target)
-    assert known.edge.target == "user:jana@acme.com"
+    assert (known.edge.source, known.edge.target) == (assigned.edge.target, "person:jana novak")
+    assert known.edge.source == "user:jana@acme.com"
     assert known.sentence == "From: Jana Novak <jana@acme.com>"
     keys = {one.key for one in await kb.graph.nodes(scopes.SHOP, node_type="user")}
-    assert keys == {"user:jana@acme.com", "user:557059"}
+    assert keys == {"user:jana@acme.com", "user:557059", "user:core@acme.com"}
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,8 @@ def test_a_name_with_a_comma_is_one_person() -> None:
     assert mail.named(found.sender) == ("Novak, Jana", "jana@acme.com")
     base = base_of('From: "Novak, Jana" <jana@acme.com>\n\nHello.')
     assert [(one.of, one.relation, one.key) for one in base.facts] == [
-        ("", "sent_by", "person:novak_ jana"),
-        ("person:novak_ jana", "has_address", "user:jana@acme.com"),
+        ("", "sent_by", "user:jana@acme.com"),
+        ("user:jana@acme.com", "called", "person:novak_ jana"),
     ]
 
 
@@ -129,10 +129,9 @@ def test_whom_a_mail_is_copied_to_has_a_relation_of_its_own() -> None:
     assert headed(text).copied == ("Dee <d@x.com>",)
     base = base_of(text)
     assert [(one.relation, one.key) for one in base.facts if one.relation in ("sent_to", "copied_to")] == [
-        ("sent_to", "person:bo"),
-        ("sent_to", "person:c@x.com"),
-        ("copied_to", "person:dee"),
-        ("sent_to", "person:b@x.com"),
+        ("sent_to", "user:b@x.com"),
+        ("sent_to", "user:c@x.com"),
+        ("copied_to", "user:d@x.com"),
     ]
     assert base.properties["cc"] == ["Dee <d@x.com>"]
 
@@ -201,6 +200,101 @@ def test_outlook_forwards_as_it_quotes_and_the_subject_says_which(subject: str, 
 )
 def test_plain_text_is_no_quote(text: str) -> None:
     assert quote.parts(text) == quote.parts(HEAD.format("Login") + text) == []
+
+
+LANGUAGES = {
+    "da": (
+        "Den 2. mar. 2026 kl. 10.00 skrev Jana Novak <j@a.example>:",
+        "Fra: {}\nSendt: 2. marts 2026\nTil: {}\nEmne: Login",
+    ),
+    "es": (
+        "El lun, 2 mar 2026 a las 10:00, Jana (<j@a.example>) escribió:",
+        "De: {}\nEnviado: lunes\nPara: {}\nAsunto: Login",
+    ),
+    "fi": (
+        "Jana Novak <j@a.example> kirjoitti 2.3.2026 klo 10.00:",
+        "Lähettäjä: {}\nLähetetty: 2.3.2026\nVastaanottaja: {}\nAihe: Login",
+    ),
+    "fr": (
+        "Le lun. 2 mars 2026 à 10:00, Jana <j@a.example> a écrit :",
+        "De : {}\nEnvoyé : lundi 2 mars 2026\nÀ : {}\nObjet : Login",
+    ),
+    "hu": (
+        "Jana Novak <j@a.example> ezt írta (időpont: 2026. márc. 2.):",
+        "Feladó: {}\nElküldve: 2026. március 2.\nCímzett: {}\nTárgy: Login",
+    ),
+    "it": (
+        "Il giorno lun 2 mar 2026 alle 10:00 Jana <j@a.example> ha scritto:",
+        "Da: {}\nInviato: lunedì\nA: {}\nOggetto: Login",
+    ),
+    "ja": (
+        "2026年3月2日(月) 10:00 Jana Novak <j@a.example>:",
+        "差出人: {}\n送信日時: 2026年3月2日\n宛先: {}\n件名: Login",
+    ),
+    "ko": (
+        "2026년 3월 2일 (월) 10:00, Jana <j@a.example>님이 작성:",
+        "보낸 사람: {}\n보낸 날짜: 2026년 3월 2일\n받는 사람: {}\n제목: Login",
+    ),
+    "nb": (
+        "man. 2. mar. 2026 kl. 10:00 skrev Jana <j@a.example>:",
+        "Fra: {}\nSendt: mandag 2. mars 2026\nTil: {}\nEmne: Login",
+    ),
+    "nl": (
+        "Op ma 2 mrt 2026 om 10:00 schreef Jana <j@a.example>:",
+        "Van: {}\nVerzonden: maandag\nAan: {}\nOnderwerp: Login",
+    ),
+    "pl": (
+        "pon., 2 mar 2026 o 10:00 Jana <j@a.example> napisał(a):",
+        "Od: {}\nWysłano: poniedziałek\nDo: {}\nTemat: Login",
+    ),
+    "pt": (
+        "Em seg., 2 de mar. de 2026 às 10:00, Jana <j@a.example> escreveu:",
+        "De: {}\nEnviado: segunda\nPara: {}\nAssunto: Login",
+    ),
+    "ru": (
+        "пн, 2 мар. 2026 г. в 10:00, Jana <j@a.example>:",
+        "От: {}\nОтправлено: 2 марта 2026\nКому: {}\nТема: Login",
+    ),
+    "sv": (
+        "Den mån 2 mars 2026 kl 10:00 skrev Jana <j@a.example>:",
+        "Från: {}\nSkickat: den 2 mars 2026\nTill: {}\nÄmne: Login",
+    ),
+    "zh": (
+        "Jana <j@a.example> 于2026年3月2日周一 10:00写道：",
+        "发件人: {}\n发送时间: 2026年3月2日\n收件人: {}\n主题: Login",
+    ),
+    "none that is known": (
+        "2026-03-02 10:00 Jana <j@a.example> qwx:",
+        "Qa: {}\nQb: 2 Qc 2026 10:00\nQd: {}\nQe: Login",
+    ),
+}
+"""The line of Gmail before quoted lines, and the headers of Outlook; the last is no language."""
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_was_written_before_is_found_in_any_language(language: str) -> None:
+    line, block = LANGUAGES[language]
+    for old in (f"{line}\n> {OLD}", f"{block.format('Jana <j@a.example>', 'Petr <p@a.example>')}\n\n{OLD}"):
+        assert quote.new(HEAD.format("Re: Login") + "Merci.\n\n" + old) == "Merci.", old
+
+
+def test_lines_with_labels_of_another_subject_are_the_writers_own() -> None:
+    alert = "Host: pump7@acme.example\nTime: 2026-03-02 10:00\nState: down\n\nPlease restart it."
+    assert quote.new(HEAD.format("Alert") + alert) == alert
+
+
+def test_a_mail_without_a_sender_keeps_its_date_its_id_and_its_thread() -> None:
+    read = headed("From: <>\nMessage-ID: <b@x>\nDate: Mon, 2 Mar 2026 10:00:00 +0000\nIn-Reply-To: <a@x>\n\nFailed.")
+    assert (read.sender, read.message_id, read.answered, read.sent[:10]) == ("", "b@x", ("a@x",), "2026-03-02")
+    assert headed("Return-Path: <a@x.example>\n\nText.").sender == "a@x.example"
+    assert mail.read("Subject: no mail\n\nText.") is None
+
+
+def test_one_name_of_two_addresses_is_two_people() -> None:
+    ours = base_of("From: Jana Novak <jana@acme.example>\n\nHello.")
+    other = base_of("From: Jana Novak <jana.novak@bad.example>\n\nPay.")
+    sent = [fact.key for base in (ours, other) for fact in base.facts if fact.relation == "sent_by"]
+    assert sent == ["user:jana@acme.example", "user:jana.novak@bad.example"]
 
 
 def test_an_answer_between_quotes_is_new() -> None:

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from orchestrator_job import errors
-from orchestrator_job.agents import agent_prompt, executor, loop_state
+from orchestrator_job.agents import agent_prompt, loop, loop_state
 from orchestrator_job.effects.tools import port
 from orchestrator_job.model import budget, model_calls, rules_context
 from orchestrator_job.store import delegation_models
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.services
 RESEARCH, CODING, EMAIL, LEGACY = (f"job.agent.{name}/v1" for name in ("Research", "Coding", "Email", "LegacyAgent"))
 
 
-def ended(output: delegation_models.AgentOutput | executor.Waiting) -> delegation_models.AgentOutput:
+def ended(output: delegation_models.AgentOutput | loop.Waiting) -> delegation_models.AgentOutput:
     """It did not wait."""
     assert isinstance(output, delegation_models.AgentOutput)
     return output

@@ -137,6 +137,19 @@ async def test_a_message_in_place_of_a_decision_leaves_the_question_open(desk: D
     assert f"{DONE_ALREADY}\nsendMail to.0 a@example.com: {said}" in given
 
 
+async def test_what_was_approved_while_the_user_wrote_a_message_is_done_as_it_was_approved(desk: Desk) -> None:
+    asked = await desk.delegates().ends("NeedsApproval", script(FOREIGN), content=ORDER)
+    yes = decided(1, about=asked.waiting[0]["id"])
+    await desk.ends("Answered", later(), **NEWS, approvals=[yes])
+    assert happened(desk.outside) == {"r1.d3_2": 1}
+    assert [one["to"] for one in desk.outside.arguments.values()] == [FOREIGN["to"]]
+    assert f"{DONE_ALREADY}\nsendMail to.0 x@evil.example: Done: sendMail." in desk.prompts(EMAIL)[-1]
+    # The next round does not do it once more.
+    again = {"content": ORDER, "messages": [*NEWS["messages"], {"id": "m2", "text": "Thanks."}]}
+    await desk.ends("Answered", later(), **again, approvals=[yes])
+    assert happened(desk.outside) == {"r1.d3_2": 1}
+
+
 async def test_what_is_not_kept_any_more_is_not_done_again(desk: Desk) -> None:
     desk.outside.unsure = 1
     await desk.delegates().ends("NeedsApproval", script(waits=True), content=ORDER)

@@ -1,4 +1,4 @@
-"""kill -9 at the writes of a run with two delegations side by side, one request and its two effects: none happens twice.
+"""kill -9 at the writes of a run with two delegations, one request and its two effects: none happens twice.
 
 `make test` kills at each ninth boundary, `make test-thorough` at each.
 """

@@ -307,6 +307,40 @@ async def test_two_branches_are_one_request_and_each_effect_has_its_decision(des
     assert desk.calls() == 8
 
 
+async def test_twelve_effects_of_three_agents_are_one_request_and_two_runs(desk: Desk) -> None:
+    marks = [[f"p{part}n{number}" for number in range(4)] for part in range(3)]
+    told = [
+        {"when": [f"Send part {part}.", "Done: sendMail"], "answer": report(f"Part {part} is sent.")}
+        for part in range(3)
+    ]
+    waits = [{"when": [f"Send part {part}.", '<document source="send_mail"'], "answer": WAITS} for part in range(3)]
+    sends = [
+        {
+            "when": f"Send part {part}.",
+            "answer": calls(*(("send_mail", {**FOREIGN, "subject": mark}) for mark in marks[part])),
+        }
+        for part in range(3)
+    ]
+    asked = await desk.delegates().ends(
+        "NeedsApproval",
+        {
+            PLAN: [planned(*(("Email", f"Send part {part}.", []) for part in range(3)))],
+            EMAIL: [*told, *waits, *sends],
+            SYNTHESIS: [job.reply()],
+        },
+        content=ORDER,
+    )
+    wanted = [mark for part in marks for mark in part]
+    assert [one["arguments"]["subject"] for one in asked.waiting] == wanted
+    assert desk.outside.effects == {}
+    await desk.ends("Answered", approvals=[decided(1, about=one["id"], forTask=True) for one in asked.waiting])
+    assert sorted(one["subject"] for one in desk.outside.arguments.values()) == wanted
+    assert set(desk.outside.effects.values()) == {1}
+    done = desk.result()["effects"]
+    assert {(one["tool"], one["allowedBy"], one["permit"]) for one in done} == {("sendMail", "Approval", "ada")}
+    assert [len(done), *{one["effects"]["Approval"] for one in desk.store.all("delegation_metrics")}] == [12, 4]
+
+
 async def test_another_round_is_told_what_was_done(desk: Desk) -> None:
     await desk.delegates().run(script(), content=ORDER)
     await desk.ends(

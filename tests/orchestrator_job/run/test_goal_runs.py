@@ -428,6 +428,7 @@ async def test_what_a_user_wants_remembered_is_stored(desk: Desk, specialists: b
         {agent: [calls(("store_knowledge", fact)), report("It is remembered.")]},
         type="UserTask",
         content=COFFEE,
+        permits=[{"tool": "storeKnowledge"}],
         JERVIS_USE_SPECIALIST_AGENTS=str(specialists).lower(),
     )
     assert ended.message["summary"] == "It is remembered."

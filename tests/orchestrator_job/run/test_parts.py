@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 import crds.errors
 from contracts.rules import enforce_lines
+from controllers.pendingtask import views
 from crds import exit_reasons, pendingtask
 from kb import client as kb_client
 from orchestrator_job import errors, outcome, settings, termination
@@ -205,6 +207,19 @@ def test_a_message_says_how_many_effects_wait(summary: str, count: int) -> None:
     said = json.loads(message)
     assert (said["waiting"], said["ref"]["key"]) == (count, "u" * 36)
     assert "waiting" not in json.loads(termination.encode(outcome.of_bug(ValueError()), "u", 7))
+
+
+def test_the_termination_message_names_tools_that_were_left_out_within_its_bound() -> None:
+    absent = {f"server.tool_{at}": "The entry allows more than 50 tools." for at in range(60)}
+    result = replace(outcome.of_bug(ValueError()), absent_tools=outcome.without_tools(absent))
+    found = json.loads(termination.encode(result, "u" * 36, 7))["absentTools"]
+    assert found.startswith("60 are left out: server.tool_0 (The entry allows more than 50 tools); server.tool_1 (")
+    assert len(found.encode()) <= 512
+    read = views.recorded({"exitReason": "Answered", "absentTools": found})
+    assert read is not None
+    assert read.absent_tools == found
+    assert outcome.without_tools({}) == ""
+    assert "absentTools" not in json.loads(termination.encode(outcome.of_bug(ValueError()), "u", 7))
 
 
 @given(

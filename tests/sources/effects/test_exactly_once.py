@@ -28,7 +28,12 @@ async def rig() -> AsyncIterator[Rig]:
     async with running() as made:
         made.world.connect()
         made.world.rows[ISSUES] = [
-            {"number": 1, "updated_at": "2026-11-26T11:00:00Z", "created_at": "2026-11-26T11:00:00Z"}
+            {
+                "number": 1,
+                "updated_at": "2026-11-26T11:00:00Z",
+                "created_at": "2026-11-26T11:00:00Z",
+                "html_url": "https://git.example/1",
+            }
         ]
         made.world.rows[f"{ISSUES}/1/comments"] = []
         yield made
@@ -203,6 +208,62 @@ async def test_a_server_that_thinks_longer_than_an_effect_may_be_silent_has_sent
         box.stall = 2.0
         assert (await rig.effect("sendMail", connection="mail", **MAIL)).state is wire.State.DONE
         assert len(box.mails) == 1
+
+
+HTML = b"<html>\xe9 It was accepted</html>"
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "raw"),
+    [
+        (201, {"Content-Type": "text/html; charset=latin-1"}, HTML),
+        (202, {}, b'{"queued": true}'),
+        (204, {}, b""),
+        (200, {}, b"[]"),
+        (200, {}, b'{"id": 1'),
+        (201, {}, '{"id": "\u017e"}'.encode("iso-8859-2")),
+        (201, {"Content-Encoding": "br"}, b"xx"),
+        (201, {}, b" " * ((32 << 20) + 1)),
+        (500, {}, b""),
+        (502, {}, HTML),
+        (503, {"Retry-After": "7"}, b"x" * ((32 << 20) + 1)),
+        (408, {}, b""),
+    ],
+)
+async def test_an_answer_that_says_nothing_of_what_was_made_is_asked_about(
+    rig: Rig, status: int, headers: dict[str, str], raw: bytes
+) -> None:
+    rig.world.replies = [(status, headers, raw)]
+    outcome = await rig.effect("addComment", **COMMENT)
+    assert (outcome.state, outcome.result["comment"]) == (wire.State.DONE, str(comments(rig)[0]["id"]))
+    assert len(comments(rig)) == 1
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_a_change_goes_to_no_other_address(rig: Rig, status: int) -> None:
+    rig.world.fails = [(status, {"Location": f"{rig.world.url}/api/v1/repos/o/renamed/issues/1/comments"})]
+    with refused(port.Misconfigured, field="spec.url", match="renamed"):
+        await rig.effect("addComment", **COMMENT)
+    assert (await rig.found()).state is wire.State.NOT_DONE
+    assert len(rig.world.calls) == 1
+
+
+@pytest.mark.parametrize(("status", "headers"), [(403, {}), (429, {"Retry-After": "7"}), (404, {}), (401, {})])
+async def test_a_limit_that_is_reached_behind_a_change_does_not_undo_it(
+    rig: Rig, status: int, headers: dict[str, str]
+) -> None:
+    rig.world.gets = [(status, headers)]
+    outcome = await rig.effect("updateIssue", issue="1", title="New")
+    assert outcome.state is wire.State.DONE
+    assert len(rig.world.calls) == 1
+
+
+async def test_what_a_host_says_steers_no_terminal(rig: Rig) -> None:
+    rig.world.fails = [(422, {})]
+    rig.world.words = "\x1b]0;x\x07no"
+    with pytest.raises(port.Misconfigured) as caught:
+        await rig.effect("addComment", **COMMENT)
+    assert str(caught.value).isprintable()
 
 
 async def test_of_many_at_once_one_acts(rig: Rig) -> None:

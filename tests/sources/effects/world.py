@@ -56,6 +56,12 @@ class World(httpserver.Server):
         """The next change is made, and its answer lost."""
         self.fails: list[tuple[int, dict[str, str]]] = []
         """The next changes are not made, and answered so."""
+        self.replies: list[tuple[int, dict[str, str], bytes]] = []
+        """The next changes are made, and answered so."""
+        self.words = "no"
+        """What a refusal says, as raw text."""
+        self.gets: list[tuple[int, dict[str, str]]] = []
+        """The next readings after a change are answered so."""
         self.url = ""
         self._ids = itertools.count(100)
 
@@ -117,18 +123,24 @@ class World(httpserver.Server):
 
     async def _host(self, request: web.Request) -> web.Response:
         path, self.headers = request.raw_path.partition("?")[0], [*self.headers, dict(request.headers)]
+        if request.method == "GET" and self.gets and self.calls:
+            status, headers = self.gets.pop(0)
+            return web.json_response({"message": "secondary rate limit"}, status=status, headers=headers)
         if request.method == "GET":
             return self._answer(self._read(path, request.query))
         body = await request.json()
         self.calls.append((request.method, path, body))
         if self.fails:
             status, headers = self.fails.pop(0)
-            return web.json_response({"message": "no"}, status=status, headers=headers)
+            return web.Response(text=self.words, status=status, headers=headers)
         made = self._change(request.method, path, body)
         if self.lose:
             self.lose = False
             assert request.transport is not None
             request.transport.abort()
+        if self.replies:
+            status, headers, raw = self.replies.pop(0)
+            return web.Response(status=status, headers=headers, body=raw)
         return self._answer(made, 201)
 
     def _answer(self, found: Any, status: int = 200) -> web.Response:

@@ -40,7 +40,7 @@ def answer(wanted: request.Generation, embed: respond.Embed, written: Sequence[s
     # A plan of agents is made for each order.
     delegates = asked.tag == "job.plan_delegations/v1"
     document = wants if intent.works(wants) and not delegates else {**document, **wants}
-    if delegates and wants.get("intent") == "advice" and len(document["delegations"]) == 1:
+    if delegates and wants.get("intent") == "advice" and "ask of us" not in asked.question:
         document["delegations"] = []
     if delegates:
         document["procedure"] = intent.procedure(asked)

@@ -13,7 +13,7 @@ import pytest
 from clients import toolservers
 from crds import tools as run_tools
 from orchestrator_job import errors
-from orchestrator_job.agents import executor, inflight_effects
+from orchestrator_job.agents import inflight_effects, loop
 from orchestrator_job.effects import tool_calls
 from orchestrator_job.effects.tools import mcp, port, toolbox
 from orchestrator_job.model import rules_context
@@ -138,7 +138,7 @@ async def test_a_call_that_was_sent_and_not_answered_may_have_happened(
     waiting = await asked(benches.next(*tools), message())
     bench = await approved(benches.next(*tools, approvals=[decided(1)]), waiting)
     unknown = await bench.work(message())
-    assert isinstance(unknown, executor.Waiting)
+    assert isinstance(unknown, loop.Waiting)
     assert (unknown.requests[0].unknown, "may have happened" in unknown.requests[0].why) == (True, True)
     assert server.calls == [f"book {weather.LAST}"], "it is not repeated"
 
@@ -150,7 +150,7 @@ async def settled_later(bench: workbench.Bench, tools: list[port.Tool]) -> tool_
         return toolbox.Toolbox(tools)
 
     means = bench.means
-    made = inflight_effects.Unsettled(means.book, means.records, means.retries, workbench.VIEWER, opener)
+    made = inflight_effects.Unsettled(means.book, means.records, means.retries, workbench.VIEWER, means.now, opener)
     requests = await made.settle(2, rules_context.Standing())
     assert len(requests) < 2
     return requests[0] if requests else None
@@ -163,7 +163,7 @@ async def test_a_later_round_asks_about_it_and_asks_again_where_it_cannot_be_sen
     tools = await offered(server.url)
     waiting = await asked(benches.next(*tools), message())
     bench = await approved(benches.next(*tools, approvals=[decided(1)]), waiting)
-    assert isinstance(await bench.work(message()), executor.Waiting)
+    assert isinstance(await bench.work(message()), loop.Waiting)
 
     async def settled(*decisions: dict[str, Any]) -> tool_calls.Request | None:
         """In the next attempt."""
@@ -212,7 +212,7 @@ class Changing:
         async with self.tools(said) as tools:
             bench = await self.bench(tools, *decisions)
             done = await bench.work(message())
-            if isinstance(done, executor.Waiting) and asks:
+            if isinstance(done, loop.Waiting) and asks:
                 [request] = done.requests
                 assert await bench.book.decide(request.step, request.entry("key"), request.ordinal) is None
             return done
@@ -234,7 +234,7 @@ async def test_a_tool_that_its_server_describes_otherwise_since_it_was_approved_
     first = await changing.worked(BEFORE)
     assert f"which says of it: [weather] {BEFORE}" in first.requests[0].shown
     again = await changing.worked(SINCE, decided(1))
-    assert isinstance(again, executor.Waiting)
+    assert isinstance(again, loop.Waiting)
     assert again.requests[0].why.startswith("The server describes weather.book otherwise")
     assert SINCE in again.requests[0].shown
     assert changing.calls == []
@@ -251,9 +251,9 @@ async def test_a_tool_that_is_described_as_before_is_called(changing: Changing) 
 async def test_what_was_shown_last_is_what_is_approved(changing: Changing) -> None:
     """The run that found another description ended before a person was asked."""
     await changing.worked(BEFORE)
-    assert isinstance(await changing.worked(SINCE, decided(1), asks=False), executor.Waiting)
+    assert isinstance(await changing.worked(SINCE, decided(1), asks=False), loop.Waiting)
     assert BEFORE in (await changing.worked(BEFORE, decided(1))).requests[0].shown
-    assert isinstance(await changing.worked(SINCE, decided(1), decided(3)), executor.Waiting)
+    assert isinstance(await changing.worked(SINCE, decided(1), decided(3)), loop.Waiting)
     assert changing.calls == []
 
 
