@@ -260,14 +260,12 @@ def test_letters_that_utf_8_does_not_have_are_replaced(more: str) -> None:
 def test_long_headers_take_no_long_time() -> None:
     """The parser of the standard library needs minutes for one parameter list of a megabyte."""
     with effort.counted() as spent:
-        with pytest.raises(mail.UnreadableError):
-            mails.item("INBOX/1/1", dovecot.mail(1, more="Content-Type: text/plain; " + "a*0*=x; " * 100_000), None)
+        assert mails.item("INBOX/1/1", dovecot.mail(1, more="Content-Type: text/plain; " + "a*0*=x; " * 100_000), None)
         to = ", ".join(f"a{number}@example.com" for number in range(40_000))
         read = mails.item("INBOX/1/1", dovecot.mail(1, more=f"Cc: {to}"), None)
         assert "\nCc: a0@example.com, a1@example.com" in read.text
         many = "\r\n".join(f"X-{number}: {'x' * 400}" for number in range(10_000))
-        with pytest.raises(mail.UnreadableError, match="headers have more than"):
-            mails.item("INBOX/1/1", dovecot.mail(1, more=many), None)
+        assert mails.item("INBOX/1/1", dovecot.mail(1, more=many), None).title == "Mail 1"
     assert spent.loops < 800
 
 
@@ -275,7 +273,9 @@ def test_long_headers_take_no_long_time() -> None:
 def test_a_broken_header_costs_no_mail(to: str) -> None:
     """The parser of the standard library raises an IndexError or an AttributeError for these."""
     raw = f"From: a@example.com\r\nMessage-ID: <1@example.com>\r\nTo: {to}\r\n\r\nText\r\n".encode()
-    assert mails.item("INBOX/1/1", raw, None).text.startswith(f"From: a@example.com\nTo: {to}")
+    text = mails.item("INBOX/1/1", raw, None).text
+    assert text.startswith("From: a@example.com\n")
+    assert "\nText\n" in text
 
 
 def test_a_message_id_that_is_too_long_for_a_urn_is_hashed() -> None:

@@ -108,7 +108,8 @@ class Things:
         except rest.Absent:
             return
         except (rest.Broken, rest.Garbled) as error:
-            some.failures.append(self.failure(repository, listing, name, error.message))
+            # Its title is known from when it was listed.
+            some.failures.append(replace(self.failure(repository, listing, name, error.message), title=""))
             return
         except UNFORESEEN:
             thing = None
