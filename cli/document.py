@@ -13,8 +13,10 @@ import pydantic
 
 from cli import attached, errors
 from cli.reading import Object
+from contracts.rules import time_zones
 from crds import labels, pendingtask
 from crds.pendingtask import Mode, Type
+from crds.permits import Permit
 from crds.values import STORED_BYTES, ContentRef
 from text import mail
 
@@ -38,6 +40,9 @@ class Wishes:
     position: int | None = None
     conversation: str = ""
     """What earlier questions of the same conversation were asked with."""
+    time_zone: str = ""
+    permits: tuple[Permit, ...] = ()
+    """What its runs may do without asking."""
     files: tuple[attached.File, ...] = ()
     own_files: bool = True
     """A mail's attachments go along."""
@@ -104,14 +109,24 @@ def draft(file: str, raw: bytes, wishes: Wishes) -> Draft:
         "groupId": wishes.group,
         "sourceUrn": wishes.source_urn or message.urn,
         "correlationId": wishes.conversation,
+        "timeZone": _zone(wishes.time_zone),
         "mode": mode,
         "queuePosition": wishes.position,
+        "facts": message.facts.wire() if message.facts else None,
+        "permits": [permit.wire() for permit in wishes.permits],
     }
-    said = {key: value for key, value in spec.items() if value not in ("", None)}
+    said = {key: value for key, value in spec.items() if value not in ("", None, [])}
     files = (*(message.files if wishes.own_files else ()), *wishes.files)
     _bounded(file, message.text, files, wishes)
     name = wishes.name or _name(file, raw, wishes, type_)
     return Draft(name, wishes.title or message.title, said, message.text, files)
+
+
+def _zone(name: str) -> str:
+    try:
+        return name and time_zones.parse(name)
+    except ValueError as error:
+        raise errors.Unusable(f"{error}.", field="--time-zone", remedy="Correct the name.") from error
 
 
 def unstored(body: bytes) -> ContentRef:
@@ -143,6 +158,8 @@ def _read(file: str, raw: bytes, type_: Type) -> mail.Mail:
             found = mail.read(raw)
         except mail.UnreadableError as error:
             raise _no_mail(str(error)) from error
+        if not found.headed:
+            raise _no_mail("it has none of the headers of a mail")
         if not found.body:
             raise _no_mail("the message has no text")
         return found

@@ -31,6 +31,7 @@ _ROUTER = "app.kubernetes.io/part-of=jervis,app.kubernetes.io/component=router"
 _SOURCES = "app.kubernetes.io/part-of=jervis,app.kubernetes.io/component=sources"
 BEHIND = "http://behind-the-apiserver"
 """The URL of a service that is reached through the apiserver's proxy."""
+_CONNECT = 10.0
 _NOT_CALLED = b" is not called "
 """In the refusal of a name by the router and the knowledge base (`contracts.browsers`)."""
 _OF_CONNECTION = frozenset(
@@ -100,11 +101,13 @@ async def knowledge(
 
 
 @asynccontextmanager
-async def router(session: Session, url: str, token: str, seconds: float) -> AsyncIterator[router_client.Client]:
-    """The router at `url`, or the release's through the apiserver for ""."""
+async def router(session: Session, url: str, token: str, seconds: float | None) -> AsyncIterator[router_client.Client]:
+    """The router at `url`, or the release's through the apiserver for "". `seconds` bounds each wait; None: as long as
+    the router lets a request of its priority wait."""
     from router import client
 
-    opening = http(url, seconds) if url else _behind(session, _ROUTER, "--router", token, seconds)
+    most = _CONNECT if seconds is None else seconds
+    opening = http(url, most) if url else _behind(session, _ROUTER, "--router", token, most)
     async with opening as opened:
         yield client.Client(url or BEHIND, opened, silence=seconds, token=lambda: token)
 

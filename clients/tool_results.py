@@ -80,10 +80,11 @@ def _part(part: Any) -> str:
 
 
 def _says(text: str, structured: Any) -> bool:
-    """Whether the text is the structured content; libraries put a value that is no object into `result`."""
+    """Whether the text is the structured content, or all that it has: where a result has to be an object, servers put
+    a text into a member of their own choice."""
     if not isinstance(structured, Mapping):
         return False
-    bare = structured["result"] if list(structured) == ["result"] else structured
+    bare = next(iter(structured.values())) if len(structured) == 1 else structured
     if isinstance(bare, str):
         return text == bare
     try:

@@ -9,9 +9,11 @@ tool that cannot be offered is named with the reason. An error that the server s
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import json
 import math
+import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -38,24 +40,35 @@ MOST_ARGUMENTS = 100_000
 @dataclass(frozen=True)
 class Offered:
     """A tool of a server: `name` is the server's own, `about` one line, `schema` that of its arguments; `alias` is the
-    name by which models call it where they cannot write the own one."""
+    name by which models call it where they cannot write the own one. `hinted`: the server says that it only reads."""
 
     server: tools.Server
     name: str
     about: str
     schema: Mapping[str, Any]
     alias: str = ""
+    hinted: bool = False
+
+    @property
+    def mode(self) -> tools.Mode:
+        """What a call needs."""
+        return self.server.mode(self.name, hinted=self.hinted)
 
     @property
     def definition(self) -> str:
         """A digest of where the server is and of all that a model is shown of the tool, whatever its order."""
-        shown = [self.server.url, self.name, self.about, _ordered(self.schema)]
+        shown = [self.server.url, self.name, self.about, _ordered(self.schema), self.hinted]
         return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
 
     @property
     def called(self) -> str:
         """The name by which a model chooses it: SERVER.TOOL."""
         return f"{self.server.name}.{self.alias or self.name}"
+
+    @property
+    def own(self) -> str:
+        """SERVER.TOOL by the server's own name, which a person may write in a rule."""
+        return f"{self.server.name}.{self.name}"
 
     @property
     def source(self) -> str:
@@ -88,6 +101,13 @@ def prepare() -> None:
     import mcp
 
     del mcp
+    _trust()
+
+
+@functools.cache
+def _trust() -> ssl.SSLContext:
+    """Of all servers: it takes the event loop fifty milliseconds to make."""
+    return tls_trust.context()
 
 
 def allowed(choices: Iterable[str], value: str) -> bool:
@@ -156,8 +176,12 @@ class _Listing:
                 return
             described = tool.get("description")
             about = " ".join((described if isinstance(described, str) and described.strip() else name).split())
-            about = f"[{self._server.name}] {about[:_DESCRIPTION]}"
-            self._tools[name] = Offered(self._server, name, about, tool["inputSchema"])
+            if len(about) > _DESCRIPTION:
+                about = f"{about[:_DESCRIPTION]} [{len(about) - _DESCRIPTION} more characters are left out]"
+            notes = tool.get("annotations")
+            hinted = isinstance(notes, Mapping) and notes.get("readOnlyHint") is True
+            about = f"[{self._server.name}] {about}"
+            self._tools[name] = Offered(self._server, name, about, tool["inputSchema"], hinted=hinted)
 
     def _unfit(self, tool: Mapping[str, Any], name: str) -> str:
         """Why a tool is not offered; "" where it is."""
@@ -236,7 +260,7 @@ async def _exchange(
 
     given = list[_T]()
     cause: BaseException | None = None
-    async with http.client(tls=tls_trust.context(), seconds=seconds) as opened:
+    async with http.client(tls=_trust(), seconds=seconds) as opened:
         transport = tool_transport.Transport(server, opened)
         try:
             async with asyncio.timeout(seconds), mcp.Client(transport.streams()) as client:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -68,6 +69,13 @@ class Metrics:
         )
         for action in pendingtask.Decision:
             self.directives.labels(action.value)
+        self.approvals = Histogram(
+            f"{_PREFIX}_approval_seconds",
+            "From a request of approval to its decision; about effects or an answer",
+            ["about"],
+            buckets=(60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600),
+            registry=registry,
+        )
         self.plans = Counter(
             f"{_PREFIX}_plans",
             "Ended runs by what became of their plan: Made, Amended, Failed; others made none",
@@ -257,6 +265,12 @@ class Metrics:
         )
         self.delegations = totals.Exported(registry, _PREFIX)
         self.probes = Counter(f"{_PREFIX}_backend_probes", "Probes of backends", ["outcome"], registry=registry)
+
+    def decided(self, asked: pendingtask.UserTask | None, since: datetime | None, now: datetime) -> None:
+        """A request of approval has got its decision, by a person or by its policy."""
+        if asked is not None and asked.kind is pendingtask.UserTaskKind.APPROVAL and since is not None:
+            about = "effects" if asked.effects else "answer"
+            self.approvals.labels(about).observe(max(0.0, (now - since).total_seconds()))
 
     def preempted(self, claimed: bool, target: str | None) -> None:
         """A claim on a slot was written, or taken away: with a step to another phase, it has done its work."""

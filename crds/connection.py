@@ -302,10 +302,25 @@ class Items(Model):
 
 
 MOST_FAILURES = 10
+MOST_LATEST = 5
+
+
+class Arrival(Model):
+    """An item that was stored."""
+
+    title: Annotated[str, Field(max_length=256)] = ""
+    """Its title."""
+    source_urn: Annotated[str, Field(max_length=1024)] = ""
+    """The URN of its task and its document."""
+    found_at: Time | None = None
+    """When it was stored."""
+    left_out: Annotated[tuple[Annotated[str, Field(max_length=200)], ...], Field(max_length=5)] = ()
+    """What of it is not in its text and attachments, or is there in doubt."""
 
 
 class Remedy(StrEnum):
-    """What has a failed item tried again: its stored content (Retry), or the source, read once more (Resync)."""
+    """What has a failed item tried again: what is stored of it, or its place at the source (Retry), or all of the
+    source, read once more (Resync)."""
 
     RETRY = "Retry"
     RESYNC = "Resync"
@@ -323,7 +338,7 @@ class Failure(Model):
     retry_at: Time | None = None
     """When it is tried again by itself."""
     remedy: Remedy = Remedy.RETRY
-    """What has it tried again: Retry, its stored content, or Resync, the source itself."""
+    """What has it tried again: Retry, its stored content or its place, or Resync, all of the source."""
 
 
 class Workspace(Model):
@@ -366,6 +381,8 @@ class Status(Model):
     """When the oldest item that has no task yet was found."""
     failures: Annotated[tuple[Failure, ...], Field(max_length=MOST_FAILURES)] = ()
     """Of the failed items, the ones that were found last."""
+    latest: Annotated[tuple[Arrival, ...], Field(max_length=MOST_LATEST)] = ()
+    """The items that were stored last, the newest first."""
     last_handled_retry: Annotated[str, Field(max_length=64)] = ""
     """The annotation jervis.dev/retry-requested whose wish was done last."""
     last_handled_resync: Annotated[str, Field(max_length=64)] = ""

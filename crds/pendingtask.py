@@ -18,7 +18,7 @@ from crds.exit_reasons import ExitReason
 from crds.given_graph import Facts
 from crds.model import IMMUTABLE, ONE_WRITER, Metadata, Model, Time, rules, within_years
 from crds.permits import MOST_PERMITS, Permit
-from crds.schedule import Recurrence, Schedule
+from crds.schedule import Recurrence, Schedule, ZoneName
 from crds.values import ContentRef, FixedIdentifier, ObjectName, OptionalIdentifier, Urn
 
 CONTENT_BYTES = 32768
@@ -289,6 +289,9 @@ class Spec(Model):
     """Identity of the source item, for example email::<id@host>; a later task with the same one replaces the item."""
     correlation_id: Annotated[str, Field(max_length=128, pattern=r"^[A-Za-z0-9._:-]*$")] = ""
     """Common to all tasks of one conversation or import; shown in every log line."""
+    time_zone: ZoneName | None = None
+    """The user's, as an IANA name such as Europe/Prague: which day "tomorrow" is, and what a time without a zone means.
+    Without it the one that the text names counts, then that of a rule (enforce: time-zone), then UTC."""
     content: (
         Annotated[
             str,

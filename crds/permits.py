@@ -125,7 +125,7 @@ class Bound(Model):
     """Whether such a permit may say mayShare."""
 
     def takes(self, permit: Permit) -> bool:
-        """Whether the permit is within it. A pattern is within another one if that one takes it letter by letter, its
+        """Whether the permit is within it. A pattern is within another one if that one takes each of its characters,
         stars included."""
         return (
             any(patterns.matches(tool, permit.tool) for tool in self.tools)

@@ -37,6 +37,10 @@ _NEVER = (
 )
 
 
+ZoneName = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z]+([_/+-][A-Za-z0-9_+-]+){0,3}$")]
+"""The form of a name of the IANA database."""
+
+
 class ConcurrencyPolicy(StrEnum):
     """Whether a run may start while an earlier one has not ended, as for CronJobs."""
 
@@ -92,7 +96,7 @@ class Schedule(Model):
         | None
     ) = None
     """Five fields: minute hour day-of-month month day-of-week."""
-    time_zone: Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z]+([_/+-][A-Za-z0-9_+-]+){0,3}$")] | None = None
+    time_zone: ZoneName | None = None
     """IANA name, for example Europe/Prague; UTC when absent."""
     concurrency_policy: ConcurrencyPolicy | None = None
     """Allow (default) or Forbid: skip a run while the copy of an earlier run has not ended."""

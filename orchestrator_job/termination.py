@@ -23,6 +23,7 @@ from typing import Any
 
 from crds import approvals, pendingtask
 from orchestrator_job import outcome
+from text import surrogates
 
 LIMIT = 4096
 _FIELD_BYTES = 256
@@ -44,7 +45,7 @@ def encode(result: outcome.Outcome, task_uid: str, attempt: int) -> bytes:
     count = min(len(result.questions), _MOST_QUESTIONS)
     while True:
         body = _body(result, task_uid, attempt, summary_bytes, question_bytes, count)
-        message = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+        message = surrogates.clean(json.dumps(body, ensure_ascii=False, separators=(",", ":"))).encode()
         if len(message) <= LIMIT:
             return message
         # Escapes (quotes, newlines, control characters) count after encoding, hence the loop instead of arithmetic.

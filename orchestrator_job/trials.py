@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from datetime import date
+from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
@@ -19,7 +19,7 @@ from orchestrator_job.model import rules_context
 from orchestrator_job.plan import run_plan, run_plan_nodes
 from router.client import calls, schema, trials
 
-_TODAY = date(2026, 3, 2)
+_NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 _CANTEEN = "The canteen is closed on Friday."
 # Question, passage that answers it, and what an answer has to have.
 _ANSWERS = {
@@ -52,7 +52,7 @@ def _answer(language: str, question: str, passage: str, wanted: str) -> trials.T
             return f"it cites {given.citations}, not [2]"
         return "" if wanted in given.answer else f"its answer has no {wanted}: {given.answer[:200]}"
 
-    messages = answer_prompt.messages(question, items, _TODAY)
+    messages = answer_prompt.messages(question, items, _NOW)
     wire = model_answer.wire(ids)
     choices = {"citations": ids}
     return trials.Trial(
@@ -89,7 +89,7 @@ def _plan() -> trials.Trial:
     items = (evidence_pack.Item(id=1, source="notes::1", content=_ANSWERS["en"][1], origin="RAG"),)
     tools = run_plan.allowed(enforce_lines.Provisions())
     asked = "Find out who renews the certificate of the registry, and write down until when it has to be done."
-    messages = run_plan_nodes.messages(asked, run_plan_nodes.Context(rules_context.Standing(), items), _TODAY, tools)
+    messages = run_plan_nodes.messages(asked, run_plan_nodes.Context(rules_context.Standing(), items), _NOW, tools)
 
     def wrong(draft: run_plan.Draft) -> str:
         steps, dropped = run_plan.judged(draft)

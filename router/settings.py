@@ -126,8 +126,8 @@ class Settings(Release):
     *.example.com for all below one, * for any. Needed where auth.required is false."""
     origins: tuple[Origin, ...] = browsers.OLLAMA
     """Web pages of other origins that may call, as in https://agent.example.com, and read answers (CORS); programs
-    always may. * in a name stands for any characters. By default Ollama's own: pages of this machine, app:// and the
-    like."""
+    always may. * in a name stands for any characters. By default Ollama's own: pages of this machine and of
+    programs on it (app://)."""
     extra_paths: Annotated[tuple[ExtraPath, ...], UNIQUE] = ()
     """Further paths below /api/ and /v1/ that any client may call; without it an administrator alone may."""
     anonymous_ceiling: Ceiling | None = None

@@ -37,6 +37,7 @@ from sources.core import (
     hosts,
     idle_listener,
     indexer,
+    item_listing,
     items,
     missing_items,
     poller,
@@ -257,6 +258,7 @@ async def _run(config: settings.Settings, hidden: redact.Secrets) -> None:
     served = [
         *effects.Effects(does, entries, measured, write=write, wall=wall).served(),
         *listing.Listing(found).served,
+        *item_listing.ItemListing(database, assigned).served,
         *meeting_serving.Serving(kept, recordings, of_meetings, correct=corrected, wall=wall).served(),
         *reads.served,
         *ci.Ci(found, providers.CHECKS, checks, measured).served,

@@ -18,7 +18,8 @@ class Metrics:
         )
         self.items = prometheus.Counter(
             "jervis_sources_items_total",
-            "Items by type of Connection and outcome (found, indexed, refused, unusable).",
+            "Items by type of Connection and outcome (found, partial: something of it was left out, indexed, refused,"
+            " unusable: it could not be read, read_again: it could be later).",
             ["type", "outcome"],
             registry=registry,
         )

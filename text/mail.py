@@ -1,77 +1,48 @@
-"""A mail in the form of a task: its text, its URN, and the files that it holds. Pure.
+"""A mail in the form of a task: its text, its URN, its facts, and the files that it holds. Pure.
 
-The command line and the sources make tasks of mails; both must make the same one.
+The command line and the sources make tasks of mails; both must make the same one. A mail never fails because of one of
+its parts: what cannot be understood is kept as bytes (`text.mail_body`) and named in the text.
 """
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import mimetypes
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from email import errors as mail_errors
-from email import message_from_bytes
-from email.headerregistry import HeaderRegistry
-from email.message import EmailMessage, MIMEPart
-from email.policy import EmailPolicy
+from datetime import datetime
 from typing import Any
 
-from crds import pendingtask
-from text import invitations, mail_headers
+from crds import given_graph, pendingtask
+from text import invitations, mail_body, mail_headers, mail_parts
+from text.mail_body import File, file_name
+from text.mail_parts import UNKNOWN, is_type
 
-_HEADERS = ("From", "To", "Cc", "Date", "Message-ID", "In-Reply-To", "References", "Subject")
-_HEADER_CHARS = 4096
-_HEAD_CHARS = 1 << 20
-"""Of all headers of a mail, those of its parts included."""
-_LINES = 2_000_000
-"""32 MiB of base64 are 450,000."""
-_PARTS = 2000
+__all__ = ["UNKNOWN_TYPE", "File", "Mail", "UnreadableError", "file_name", "is_type", "read"]
+
+UNKNOWN_TYPE = UNKNOWN
+_SHOWN = ("From", "To", "Cc", "Date", "Message-ID", "In-Reply-To", "References", "Subject")
+_IN_PLACE_OF_FROM = ("Sender", "Return-Path")
+_SUBJECT_CHARS = 4096
 _URN_CHARS = 900
-UNKNOWN_TYPE = "application/octet-stream"
-_TYPE = re.compile(r"^[A-Za-z0-9.+-]+/[A-Za-z0-9.+-]+$")
-_NAME_CHARS = 255
 _MOST_NAMED = 20
-_MOST_CALENDARS = 4
-_CALENDAR = "text/calendar"
-_SIGNATURES = frozenset({"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"})
-_WORDS = frozenset({"text/plain", "text/html"})
-
-_BROKEN = (
-    mail_errors.MessageError, LookupError, ValueError, RecursionError, AttributeError, TypeError, AssertionError,
-)  # fmt: skip
-"""What the parser of the standard library raises for some headers and parts."""
-
-
-_header_class = functools.lru_cache(128)(HeaderRegistry().__getitem__)
-"""The registry makes a class for each header that it is asked for."""
-
-
-def _header_object(name: str, value: str) -> Any:
-    return _header_class(name.lower())(name, value)
+_MOST_DOUBTS, _DOUBT_CHARS = 20, 300
+_REST = "further-parts.mime"
+SELF = "document::"
+"""The key by which facts call the document that they come with (kb.extract.caller_facts)."""
 
 
 class UnreadableError(ValueError):
-    """These bytes are no mail, or it cannot be taken apart; the text says why."""
-
-
-@dataclass(frozen=True)
-class File:
-    """`name` as it arrived, without folders; `media_type` an IANA media type."""
-
-    name: str
-    media_type: str
-    body: bytes
+    """These bytes are no mail; the text says why."""
 
 
 @dataclass(frozen=True)
 class Mail:
     """`message_id` without its brackets, "" when it has none; `title` the decoded subject.
 
-    `text` is readable: headers decoded, then the plain text and the events of invitations. `body`: there is more than
+    `text` is readable: headers decoded, then the body and the events of invitations. `body`: there is more than
     headers. `files` is all that the message holds beside its text; a task holds the first 32 of them, and the text
-    names those that it does not.
+    names those that it does not. `doubts`: what could not be understood, a sentence each. `facts`: what the headers
+    decide, as fields. `headed`: it begins with headers.
     """
 
     message_id: str
@@ -79,6 +50,9 @@ class Mail:
     text: str
     body: bool = True
     files: list[File] = field(default_factory=list)
+    doubts: tuple[str, ...] = ()
+    facts: given_graph.Facts | None = None
+    headed: bool = True
 
     @property
     def urn(self) -> str:
@@ -88,139 +62,102 @@ class Mail:
         return f"email::{self.message_id}" if self.message_id else ""
 
 
-class _Bounded(EmailPolicy):
-    """The default policy with headers of a bounded length: `email` parses them in time that grows faster than they do,
-    and again each time that it looks at one. `seen` has the characters of those that were read until now, `parsed`
-    the headers of this mail, `parts` how many it has."""
-
-    seen: list[int] = []  # noqa: RUF012  # policies take their settings as class attributes
-    parsed: dict[tuple[str, str], Any] = {}  # noqa: RUF012
-    parts: list[int] = []  # noqa: RUF012
-
-    def message_factory(self, policy: _Bounded) -> EmailMessage:  # type: ignore[override]  # the stub knows attributes
-        """One more part. Raises `UnreadableError` once there are too many: the time for each is a tenth of a
-        millisecond or more, and a mail of 32 MiB has room for a million."""
-        self.parts[0] += 1
-        if self.parts[0] > _PARTS:
-            raise UnreadableError(f"it has more than {_PARTS} parts")
-        return EmailMessage(policy=policy)
-
-    def header_fetch_parse(self, name: str, value: str) -> Any:
-        """As `EmailPolicy`, once for each value; the text alone of a header in a usual form."""
-        at = name, value
-        found = self.parsed.get(at)
-        if found is None:
-            found = mail_headers.shown(name.lower(), value.replace("\r", "").replace("\n", ""))
-            if found is None:
-                found = super().header_fetch_parse(name, value)
-            self.parsed[at] = found
-        return found
-
-    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
-        """Raises `UnreadableError` once there are too many."""
-        name, value = super().header_source_parse(sourcelines)
-        self.seen[0] += len(value)
-        if self.seen[0] > _HEAD_CHARS:
-            raise UnreadableError(f"its headers have more than {_HEAD_CHARS} characters")
-        return name, value[:_HEADER_CHARS]
-
-
-def read(raw: bytes) -> Mail:
-    """Parse a message (RFC 5322, RFC 2045). Raises `UnreadableError`."""
-    if raw.count(b"\n") + raw.count(b"\r") - raw.count(b"\r\n") > _LINES:
-        raise UnreadableError(f"it has more than {_LINES} lines")
-    try:
-        rules = _Bounded(header_factory=_header_object, seen=[0], parsed={}, parts=[0])  # type: ignore[call-overload]  # its stub has no fields of ours
-        message = message_from_bytes(raw, policy=rules)
-        assert isinstance(message, EmailMessage)
-        raw_headers = dict(reversed([(name.lower(), (name, value)) for name, value in message.raw_items()]))
-        shown = {name: said for name in _HEADERS if (said := _header(rules, raw_headers.get(name.lower())))}
-        part = message.get_body(preferencelist=("plain", "html"))
-        body = _text(str(part.get_content())) if part is not None else ""
-        files = parts(message, part)
-        calendars = [file for file in files if file.media_type == _CALENDAR][:_MOST_CALENDARS]
-        events = {id(file): event for file in calendars if (event := invitations.read(file.body))}
-    except UnreadableError:
-        raise
-    except _BROKEN as error:
-        raise UnreadableError(f"the message cannot be parsed ({error})") from error
-    if not shown:
+def read(raw: bytes, received: datetime | None = None) -> Mail:
+    """Parse a message (RFC 5322, RFC 2045); `received` is when its server got it. Raises `UnreadableError` for bytes
+    that have neither a header nor a text."""
+    root, rest, doubts = mail_parts.root(raw)
+    shown = mail_body.read(root)
+    doubts += shown.doubts
+    files = shown.files
+    if rest.strip():
+        # Among those that the task holds.
+        files.insert(min(len(files), pendingtask.MOST_ATTACHMENTS - 1), File(_REST, UNKNOWN, rest))
+        doubts.append(f"what follows is kept as {_REST}")
+    headers = _headers(root.fields)
+    body = "\n\n".join([shown.body.strip(), *dict.fromkeys(event.text for event in shown.events)]).strip()
+    if not root.fields and (not body or "\0" in body):
         raise UnreadableError("it has none of the headers of a mail")
-    lines = [f"{name}: {' '.join(value.split())}" for name, value in shown.items()]
-    files = [file for file in files if id(file) not in events]
+    lines = [*(f"{name}: {value}" for name, value in headers.items()), *_notes(files, doubts)]
+    identity = "".join(headers.get("Message-ID", "").split()).strip("<>")
+    text = "\n".join([*lines, "", body, ""])
+    title = headers.get("Subject", "")
+    facts = _facts(root.fields, received, shown.events, doubts)
+    return Mail(identity, title, text, bool(body), files, tuple(doubts), facts, bool(root.fields))
+
+
+def _headers(fields: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """The headers that the text begins with, the first of each name; without From whom else the mail names."""
+    raw: dict[str, str] = {}
+    for name, value in fields:
+        raw.setdefault(name.lower(), value)
+    names = _SHOWN if "from" in raw else (*_IN_PLACE_OF_FROM, *_SHOWN)
+    shown = {name: mail_headers.readable(name, raw[name.lower()]) for name in names if name.lower() in raw}
+    shown["Subject"] = shown.get("Subject", "")[:_SUBJECT_CHARS].strip()
+    return {name: text for name, text in shown.items() if text}
+
+
+def _notes(files: Sequence[File], doubts: Sequence[str]) -> Iterator[str]:
+    """The lines behind the headers that name the files and what is in doubt."""
     taken, left = files[: pendingtask.MOST_ATTACHMENTS], files[pendingtask.MOST_ATTACHMENTS :]
     if taken:
-        lines.append(f"Attachments: {', '.join(file.name for file in taken)}")
+        yield f"Attachments: {', '.join(file.name for file in taken)}"
     if left:
         more = f" and {len(left) - _MOST_NAMED} more" if len(left) > _MOST_NAMED else ""
         names = ", ".join(file.name for file in left[:_MOST_NAMED])
-        lines.append(f"Attachments-Not-Taken: {names}{more} (a task holds at most {len(taken)})")
-    # Programs send an invitation twice in one mail, for two kinds of readers.
-    body = "\n\n".join([body.replace("\r\n", "\n").strip(), *dict.fromkeys(map(_text, events.values()))]).strip()
-    text = "\n".join([*lines, "", body, ""])
-    identity = "".join(shown.get("Message-ID", "").split()).strip("<>")
-    return Mail(identity, " ".join(shown.get("Subject", "").split()), text, bool(body.strip()), files)
+        yield f"Attachments-Not-Taken: {names}{more} (a task holds at most {len(taken)})"
+    if doubts:
+        more = f"; {len(doubts) - _MOST_DOUBTS} more" if len(doubts) > _MOST_DOUBTS else ""
+        yield f"In-Doubt: {'; '.join(one[:_DOUBT_CHARS] for one in doubts[:_MOST_DOUBTS])}{more}"
 
 
-def parts(message: EmailMessage, body: MIMEPart | None) -> list[File]:
-    """What a mail holds beside `body`, its text: attachments, inline images, forwarded mails, further texts.
-
-    Left out are the other forms of the same text, signatures, and parts without content. Raises what `email` raises.
-    """
-    found = []
-    for number, part in enumerate(_leaves(message), start=1):
-        kind = part.get_content_type()
-        if part is body or kind in _SIGNATURES:
-            continue
-        raw = _bytes(part)
-        if raw.strip():
-            unnamed = f"part-{number}{mimetypes.guess_extension(kind) or ''}"
-            name = file_name(part.get_filename() or "", unnamed)
-            found.append(File(name, kind if _TYPE.match(kind) else UNKNOWN_TYPE, raw))
-    return found
-
-
-def file_name(given: str, otherwise: str) -> str:
-    """The last part of a path, on one line, without what steers a terminal; `otherwise` when nothing is left."""
-    last = given.replace("\\", "/").rpartition("/")[2]
-    plain = " ".join("".join(char if char.isprintable() else " " for char in last).split())
-    return (plain or otherwise)[-_NAME_CHARS:]
-
-
-def is_type(text: str) -> bool:
-    """Whether it has the form of a media type."""
-    return _TYPE.match(text) is not None
-
-
-def _leaves(part: EmailMessage, *, alternative: bool = False) -> Iterator[EmailMessage]:
-    """In order. A forwarded mail is one leaf; of alternatives those that are the text in another form are none."""
-    if part.get_content_maintype() != "multipart":
-        if not (alternative and part.get_content_type() in _WORDS and not part.is_attachment()):
-            yield part
-        return
-    for one in part.iter_parts():
-        assert isinstance(one, EmailMessage)
-        yield from _leaves(one, alternative=part.get_content_type() == "multipart/alternative")
+def _facts(
+    fields: Sequence[tuple[str, str]],
+    received: datetime | None,
+    events: Sequence[invitations.Event],
+    doubts: Sequence[str],
+) -> given_graph.Facts | None:
+    """What the headers and the invitations say of the document, as its node and nodes beside it."""
+    properties: dict[str, Any] = mail_headers.deciding(list(fields), received)
+    if doubts:
+        properties["inDoubt"] = [one[:_DOUBT_CHARS] for one in doubts[:_MOST_DOUBTS]]
+    nodes, edges = list[given_graph.Node](), list[given_graph.Relationship]()
+    for name, header in (("replyTo", "Reply-To"), ("sender", "Sender")):
+        for one in [properties[name]] if name == "sender" and name in properties else properties.get(name, ()):
+            for shown, address in mail_headers.addresses(one):
+                if "@" in address and len(address) < _URN_CHARS:
+                    nodes.append(_user(shown, address, header))
+                    kind = "reply_to" if name == "replyTo" else "sent_through"
+                    edges.append(given_graph.Relationship(source=SELF, type=kind, target=nodes[-1].key, at=header))
+    for event in events:
+        if event.uid:
+            nodes.append(_event(event))
+            edges.append(
+                given_graph.Relationship(source=SELF, type="about_event", target=nodes[-1].key, at="text/calendar")
+            )
+    if not properties and not nodes:
+        return None
+    own = given_graph.Node(key=SELF, type="email", properties=given_graph.fit(properties), at="headers")
+    return given_graph.Facts(
+        nodes=(own, *{one.key: one for one in nodes}.values())[: given_graph.MOST_NODES],
+        relationships=tuple({one.target: one for one in edges}.values())[: given_graph.MOST_RELATIONSHIPS],
+    )
 
 
-def _header(rules: _Bounded, raw: tuple[str, str] | None) -> str:
-    """Decoded; as it arrived where the parser fails on it, as on `To: <`."""
-    if raw is None:
-        return ""
-    try:
-        said = str(rules.header_fetch_parse(*raw) or "")
-    except _BROKEN:
-        said = str(raw[1])
-    return _text(said)[:_HEADER_CHARS].strip()
+def _user(name: str, address: str, header: str) -> given_graph.Node:
+    said = {"email": address, **({"name": name} if name else {})}
+    return given_graph.Node(key=f"user:{address}", type="user", properties=given_graph.fit(said), at=header)
 
 
-def _text(said: str) -> str:
-    """Letters that UTF-8 does not have are replaced: some charsets (UTF-7) spell them."""
-    return said.encode("utf-8", "replace").decode()
-
-
-def _bytes(part: EmailMessage) -> bytes:
-    content = part.get_content()
-    if isinstance(content, str):
-        return content.encode("utf-8", "replace")
-    return content if isinstance(content, bytes) else bytes(content)
+def _event(event: invitations.Event) -> given_graph.Node:
+    """An event is known by its series and by the start of the one of it that is meant (RFC 5546 2.1.4)."""
+    identity = f"{event.uid}#{event.recurrence}" if event.recurrence else event.uid
+    said = {
+        "uid": event.uid,
+        "recurrenceId": event.recurrence,
+        "method": event.method,
+        "sequence": event.sequence,
+        "summary": event.summary,
+        "organizer": event.organizer,
+    }
+    properties = {name: value for name, value in said.items() if value not in ("", None)}
+    return given_graph.Node(key=f"event::{identity}", type="event", properties=properties, at="text/calendar")

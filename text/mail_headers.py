@@ -1,15 +1,21 @@
-"""Headers of mails in their usual forms, as `email`'s default policy shows them. Pure.
+"""Headers of mails as text, and as the facts that decide what is done with a mail. Pure; no header is an error.
 
-That policy splits a header into a tree of tokens, which takes more time than all else of a mail. `shown` answers the
-same text for a form that it knows, and None for all others: the caller then asks the library. Source: RFC 5322 3.2.3
-(atoms), 3.4 (addresses), 3.6.4 (identification); RFC 2045 5.1 (parameters).
+`email`'s default policy splits a header into a tree of tokens, which takes more time than all else of a mail. `shown`
+answers the same text for a form that it knows, and None for all others: `readable` then asks the library. Source: RFC
+5322 3.2.3 (atoms), 3.4 (addresses), 3.6.4 (identification).
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email import errors as mail_errors
 from email import header, headerregistry, utils
+from typing import Any
+
+from text import mail_words
 
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=^_`{|}~-]++"  # without "?", which ends an encoded word
 _DOTTED = rf"{_ATOM}(?:\.{_ATOM})*+"
@@ -27,10 +33,25 @@ _MAILBOX = re.compile(
     rf"|(?P<bare>{_DOTTED})@(?P<at>{_DOTTED})"
 )
 _NEXT = re.compile(r",[ \t]*+")
-_NAME = r"[A-Za-z0-9!#$&+.^_`{|}~-]++"  # without "*", "%" and "'", which RFC 2231 gives a meaning
-_TYPE = re.compile(rf"{_NAME}/{_NAME}")
-_PARAMETER = re.compile(rf';[ \t]*+(?P<name>{_NAME})=(?:(?P<token>{_NAME})|"(?P<quoted>[A-Za-z0-9=_.:/+-]++)")')
-_ENCODINGS = frozenset({"7bit", "8bit", "binary", "base64", "quoted-printable"})
+_MESSAGE_ID = re.compile(r"<([^<>\s]{1,2000})>")
+_URL = re.compile(r"<\s*([^<>]{1,2000}?)\s*>")
+_MOST_IDS = 50
+_PARSED_CHARS = 4096
+"""Of a header that the library parses: its time grows faster than the header."""
+_SPLIT_CHARS = 64 << 10
+_VALUE_CHARS = 4000
+_SPECIALS = re.compile(r'[()<>\[\]:;@\\,."]')
+_BROKEN = (
+    mail_errors.MessageError, LookupError, ValueError, RecursionError, AttributeError, TypeError, AssertionError,
+)  # fmt: skip
+"""What the parser of the standard library raises for some headers."""
+_header_class = functools.lru_cache(64)(headerregistry.HeaderRegistry().__getitem__)
+"""The registry makes a class for each header that it is asked for."""
+_DECIDING = {
+    "auto-submitted": "autoSubmitted", "precedence": "precedence", "x-auto-response-suppress": "autoResponseSuppress",
+    "x-autoreply": "autoReply", "x-autorespond": "autoReply", "list-id": "listId", "return-path": "returnPath",
+    "importance": "importance",
+}  # fmt: skip
 
 
 def shown(name: str, value: str) -> str | None:
@@ -83,24 +104,6 @@ def _addresses(value: str) -> str | None:
     return None
 
 
-def _content_type(value: str) -> str | None:
-    kind = _TYPE.match(value)
-    if kind is None:
-        return None
-    found, at = dict[str, str](), kind.end()
-    while at < len(value):
-        one = _PARAMETER.match(value, at)
-        if one is None or one["name"].lower() in found:
-            return None
-        found[one["name"].lower()] = f'{one["name"]}="{one["token"] or one["quoted"]}"'
-        at = one.end()
-    return f"{kind[0]}; {'; '.join(found.values())}" if found else kind[0]
-
-
-def _encoding(value: str) -> str | None:
-    return value if value.lower() in _ENCODINGS else None
-
-
 _FORMS: Mapping[str, Callable[[str], str | None]] = {
     "from": _addresses,
     "to": _addresses,
@@ -110,6 +113,93 @@ _FORMS: Mapping[str, Callable[[str], str | None]] = {
     "in-reply-to": _unstructured,
     "references": _unstructured,
     "subject": _unstructured,
-    "content-type": _content_type,
-    "content-transfer-encoding": _encoding,
 }
+
+
+def readable(name: str, value: str) -> str:
+    """The text of a header on one line, as its reader sees it; as it arrived where it has no form."""
+    name, value = name.lower(), value.replace("\r", "").replace("\n", "")
+    if name == "references":
+        return references(value)
+    known = shown(name, value)
+    if known is not None:
+        return " ".join(known.split())
+    if name in _ADDRESSES:
+        return _people(name, value)
+    return " ".join(mail_words.decoded(value).split())
+
+
+def references(value: str) -> str:
+    """The Message-IDs of a header: of many the first, which names the thread, and the latest."""
+    ids = list(dict.fromkeys(_MESSAGE_ID.findall(value)))
+    kept = ids if len(ids) <= _MOST_IDS else [ids[0], *ids[1 - _MOST_IDS :]]
+    return " ".join(f"<{one}>" for one in kept) or " ".join(value.split())[:_VALUE_CHARS]
+
+
+_ADDRESSES = frozenset({"from", "to", "cc", "reply-to", "sender"})
+
+
+def _people(name: str, value: str) -> str:
+    if len(value) <= _PARSED_CHARS and value.isascii():
+        try:
+            text = " ".join(str(_header_class(name)(name, value)).split())
+        except _BROKEN:
+            text = ""
+        if text and "\ufffd" not in text and "=?" not in text and text.count("@") >= value.count("@"):
+            return text.encode("utf-8", "replace").decode()
+    people = addresses(value)
+    return ", ".join(map(_person, people)) or mail_words.decoded(value)[:_VALUE_CHARS]
+
+
+def addresses(value: str) -> list[tuple[str, str]]:
+    """Name and address of each mailbox; either may be ""."""
+    value = value.replace("\r", "").replace("\n", "")
+    if len(value) > _SPLIT_CHARS:
+        value = value[:_SPLIT_CHARS].rpartition(",")[0] or value[:_SPLIT_CHARS]
+    try:
+        pairs = utils.getaddresses([value])
+    except _BROKEN:
+        return []
+    return [(mail_words.decoded(name), mail_words.decoded(address)) for name, address in pairs if name or address]
+
+
+def _person(pair: tuple[str, str]) -> str:
+    name, address = pair
+    if not name or not address:
+        return name or address
+    quoted = '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"' if _SPECIALS.search(name) else name
+    return f"{quoted} <{address}>"
+
+
+def moment(value: str) -> datetime | None:
+    """The time of a Date header, or behind the last semicolon of a Received header."""
+    try:
+        when = utils.parsedate_to_datetime(mail_words.plain(value).rpartition(";")[2].strip())
+    except _BROKEN:
+        return None
+    return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def deciding(fields: list[tuple[str, str]], received: datetime | None) -> dict[str, Any]:
+    """What decides who answers a mail and whether a person wrote it, by the names of the node's properties.
+
+    Source: RFC 3834 (Auto-Submitted), RFC 2919 and RFC 2369 (List-), RFC 8058 (one click), RFC 5322 3.6.2 and 3.6.7.
+    `received` is the time that the server gives; without it that of the last hop.
+    """
+    told: dict[str, Any] = {}
+    for name, value in fields:
+        lower = name.lower()
+        if (property_ := _DECIDING.get(lower)) is not None:
+            told.setdefault(property_, mail_words.decoded(value).strip()[:_VALUE_CHARS])
+        elif lower in ("list-unsubscribe", "list-post"):
+            urls = [found[:_VALUE_CHARS] for found in _URL.findall(mail_words.plain(value).replace(" ", ""))]
+            told.setdefault("listUnsubscribe" if lower == "list-unsubscribe" else "listPost", urls[:20])
+        elif lower == "reply-to":
+            told.setdefault("replyTo", [_person(one) for one in addresses(value) if one[1]][:50])
+        elif lower == "sender":
+            told.setdefault("sender", next((_person(one) for one in addresses(value)), ""))
+        elif lower == "received" and received is None:
+            received = moment(value)
+    if received is not None:
+        told["receivedAt"] = received.astimezone(UTC).isoformat()
+    return {name: value for name, value in told.items() if value not in ("", [])}

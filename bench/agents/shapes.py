@@ -87,7 +87,7 @@ class Shape:
 
     @property
     def content(self) -> str:
-        """The task: an order that names all aims."""
+        """The task; `site.PERMITTED` allows what it leads to."""
         people = ", ".join(sorted({one.arguments["to"][0] for one in self.effects() if one.tool == "send_mail"}))
         return (
             f"Order {self.name}x: Find out what is open, check the contract, and then send it to"

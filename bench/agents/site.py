@@ -58,6 +58,8 @@ _KINDS = {
     "session_memory": "result",
     "chat_history": "result",
 }
+PERMITTED = ("sendMail", "createIssue", "addComment", "editPage")
+"""Effects that tasks permit, at any target."""
 
 
 @dataclass(frozen=True)
@@ -230,7 +232,8 @@ class Site:
             **environment,
         )
         owner = {"clientId": client, "projectId": "jervis", "groupId": ""}
-        self.store.remember(made.memory(content=content, scope=owner, correlationId=made.uid))
+        permits = [{"tool": tool, "targets": ["*"], "most": 1000} for tool in PERMITTED]
+        self.store.remember(made.memory(content=content, scope=owner, correlationId=made.uid, permits=permits))
         return made
 
     @contextlib.asynccontextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -66,6 +66,22 @@ class _Atlassian(site.Site):
     def _changed(self, dice: random.Random, said: str) -> None:
         raise NotImplementedError
 
+    def _trouble(self, what: str, dice: random.Random, there: Sequence[int]) -> None:
+        server = self.server
+        if what == "unreadable":
+            server.poison.add(dice.choice(there))
+        elif what == "readable":
+            self.heal(dice)
+        elif what == "short":
+            server.lacking = {number for number in there if dice.random() < 0.3}
+        elif what == "whole":
+            server.lacking = set()
+
+    def heal(self, dice: random.Random) -> None:
+        """See `Site`."""
+        self.server.lacking = set()
+        self.server.poison = {number for number in sorted(self.server.poison) if dice.random() < 0.5}
+
     def faults(self, fault: tuple[int, str] | None) -> None:
         """See `Site`."""
         self.server.faults = [(0, {})] * fault[0] + [_ANSWERS[fault[1]]] if fault else []
@@ -99,11 +115,14 @@ class Jira(_Atlassian):
         self.server = jira_server.Jira(_Always(), zone=self.zone, cloud=seed % 2 == 0)
         self.server.token_life = 4
         self._said: dict[int, set[str]] = {}
+        self._keys: dict[int, set[str]] = {}
+        """All that an issue ever had."""
 
     def _changed(self, dice: random.Random, said: str) -> None:
         server = self.server
         there = sorted(server.issues.values(), key=lambda one: one.id)
-        what = dice.choice(("new", "new", "edit", "edit", "comment", "move", "delete", "hide", "show", "bulk"))
+        kinds = ("new", "new", "edit", "edit", "comment", "move", "delete", "hide", "show", "bulk")
+        what = dice.choice((*kinds, *site.TROUBLES))
         if what == "new" or not there:
             server.put(dice.choice(("JERV", "SHOP")), summary=f"New {said}")
             return
@@ -123,8 +142,15 @@ class Jira(_Atlassian):
             server.move(one, dice.choice(("JERV", "SHOP")))
         elif what == "delete":
             server.delete(one)
-        else:
+        elif what == "hide":
             one.hidden = True
+        else:
+            self._trouble(what, dice, [each.id for each in there])
+
+    def _noted(self) -> None:
+        for one in self.server.issues.values():
+            self._keys.setdefault(one.id, set()).add(one.key)
+        super()._noted()
 
     def _tokens(self, one: jira_server.Issue) -> frozenset[str]:
         return frozenset({one.fields["summary"].split()[-1], *self._said.get(one.id, ())})
@@ -133,6 +159,12 @@ class Jira(_Atlassian):
         """See `Site`."""
         shown = (one for one in self.server.issues.values() if self.server.seen(one))
         return {f"jira::{one.key}": self._tokens(one) for one in shown}
+
+    @property
+    def unreadable(self) -> Mapping[str, str]:
+        """See `Site`."""
+        issues = [one for one in self.server.issues.values() if one.id in self.server.poison and self.server.seen(one)]
+        return {f"jira::{key}": one.key for one in issues for key in self._keys[one.id]}
 
     def rows(self) -> list[site.Row]:
         """See `Site`."""
@@ -158,7 +190,8 @@ class Confluence(_Atlassian):
     def _changed(self, dice: random.Random, said: str) -> None:
         server = self.server
         there = sorted((one for one in server.contents.values() if one.type == "page"), key=lambda one: one.id)
-        what = dice.choice(("new", "new", "edit", "edit", "comment", "move", "trash", "hide", "show", "draft"))
+        kinds = ("new", "new", "edit", "edit", "comment", "move", "trash", "hide", "show", "draft")
+        what = dice.choice((*kinds, *site.TROUBLES))
         if what in ("new", "draft") or not there:
             status = "draft" if what == "draft" else "current"
             server.put(dice.choice(("DEV", "OPS")), status=status, title=f"New {said}")
@@ -176,8 +209,10 @@ class Confluence(_Atlassian):
             server.move(one, dice.choice(("DEV", "OPS")))
         elif what == "trash":
             one.status = dice.choice(("trashed", "archived"))
-        else:
+        elif what == "hide":
             one.hidden = True
+        else:
+            self._trouble(what, dice, [each.id for each in there])
 
     def _tokens(self, one: confluence_server.Content) -> frozenset[str]:
         said = (each.body for each in self.server.contents.values() if each.parent == one.id)
@@ -187,6 +222,12 @@ class Confluence(_Atlassian):
         """See `Site`."""
         pages = (one for one in self.server.contents.values() if one.type == "page" and self.server.seen(one))
         return {f"confluence::{one.space}::{one.id}": self._tokens(one) for one in pages}
+
+    @property
+    def unreadable(self) -> Mapping[str, str]:
+        """See `Site`."""
+        pages = [one for one in self.server.contents.values() if one.id in self.server.poison and self.server.seen(one)]
+        return {f"confluence::{space}::{one.id}": one.title for one in pages for space in self.server.spaces}
 
     def rows(self) -> list[site.Row]:
         """See `Site`."""

@@ -53,7 +53,10 @@ class GiteaServer(forge.Forge):
         headers = {"X-Total-Count": str(len(some))}
         if page * size < len(some):
             headers["Link"] = f'<https://git.example/api/v1/issues?page={page + 1}&limit={size}>; rel="next"'
-        return web.json_response(some[(page - 1) * size : page * size], headers=headers)
+        shown = some[(page - 1) * size : page * size]
+        if not since:
+            shown = [row for row in shown if row.get("number") not in self.hidden]
+        return web.json_response(shown, headers=headers)
 
     async def _tea_issues(self, request: web.Request) -> web.Response:
         some = [one for one in self.entries.values() if one.merge == (request.query["type"] == "pulls")]
@@ -62,6 +65,8 @@ class GiteaServer(forge.Forge):
 
     async def _tea_issue(self, request: web.Request) -> web.Response:
         found = self.entries.get(int(request.match_info["number"]))
+        if found is not None and (failure := self._fails(found.number)):
+            return failure
         return web.json_response(self._tea(found)) if found else web.json_response({"message": "no"}, status=404)
 
     async def _tea_changes(self, request: web.Request) -> web.Response:
@@ -72,7 +77,7 @@ class GiteaServer(forge.Forge):
         found = self.entries.get(int(request.match_info["number"]))
         if found is None:
             return web.json_response({"message": "no"}, status=404)
-        return web.json_response([self._said(found, one) for one in found.comments])
+        return self._fails(found.number) or web.json_response([self._said(found, one) for one in found.comments])
 
 
 class _Forge(site.Site):
@@ -111,7 +116,7 @@ class _Forge(site.Site):
         server, said = self.server, knowledge.token(number)
         server.tick(dice.choice((0.0, 0.3, 1.0, 20.0, 40.0)))
         kinds = ("new", "new", "late", "edit", "edit", "say", "say", "reword", "unsay", "close", "delete")
-        what = dice.choice(kinds)
+        what = dice.choice((*kinds, *site.TROUBLES))
         if what in ("new", "late") or not server.entries:
             ago = dice.uniform(1, 120) if what == "late" else 0.0
             server.create(f"New {said}", merge=dice.random() < 0.2, ago=ago)
@@ -136,6 +141,30 @@ class _Forge(site.Site):
             server.change(one.number, f"Closed {said}")
         elif what == "delete":
             del server.entries[one.number]
+        elif what == "unreadable":
+            server.bad[one.number] = dice.choice(("error", "foreign"))
+        elif what == "readable":
+            self.heal(dice)
+        elif what == "short":
+            server.hidden = {number for number in server.entries if dice.random() < 0.3}
+        elif what == "whole":
+            server.hidden = set()
+
+    @property
+    def unreadable(self) -> Mapping[str, str]:
+        """See `Site`. One without a title has its place as title."""
+        entries = [one for one in self.server.entries.values() if one.number in self.server.bad]
+        return {
+            f"{self.provider}::{self._place(one)}": one.title
+            if self.server.bad[one.number] == "error"
+            else self._place(one)
+            for one in entries
+        }
+
+    def heal(self, dice: random.Random) -> None:
+        """See `Site`."""
+        self.server.hidden = set()
+        self.server.bad = {number: how for number, how in sorted(self.server.bad.items()) if dice.random() < 0.5}
 
     def live(self) -> dict[str, frozenset[str]]:
         """See `Site`."""

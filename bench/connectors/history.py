@@ -12,7 +12,7 @@ import contextlib
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -53,8 +53,9 @@ MOST_CYCLES = 4
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Of one history. `differing`: documents and commits that are held and not there, there and not held, or of another
-    state; `twice`: tasks that were made once more than their item came; `wrong`: documents, tasks and commits that were
-    deleted though their item was always there."""
+    state; `unnamed`: titles of what cannot be read, is not held and is no failure with that title; `twice`: tasks that
+    were made once more than their item came; `wrong`: documents, tasks and commits that were deleted though their item
+    was always there."""
 
     protocol: str
     algorithm: str
@@ -64,6 +65,7 @@ class Outcome:
     requests: int
     seconds: float
     differing: tuple[str, ...]
+    unnamed: tuple[str, ...]
     twice: tuple[str, ...]
     wrong: tuple[str, ...]
 
@@ -227,6 +229,7 @@ class Rig:
     async def quiet(self) -> None:
         """The source holds still, everything answers, and a person confirms what is missing."""
         self.site.faults(None)
+        self.site.heal(random.Random(f"heal {self.site.seed}"))
         self.world.refuses.clear()
         self.world.work()
         for _ in range(MOST_CYCLES):
@@ -238,8 +241,17 @@ class Rig:
             await self._settle()
             await self._swept()
             self.world.work()
-            if self.world.held() == self.site.live():
+            if not _differing(self.world.held(), self.site.live(), self.site.unreadable):
                 return
+
+    async def unnamed(self) -> tuple[str, ...]:
+        """Titles of what cannot be read and is neither held nor a failure."""
+        failed = {
+            row["title"] async for row in self.real[assignments.ITEMS].find({"connection": self.uid, "state": "Failed"})
+        }
+        held, live = self.world.held(), self.site.live()
+        some = {title for urn, title in self.site.unreadable.items() if urn in live and urn not in held}
+        return tuple(sorted(some - failed))
 
 
 def _most(made: site.Site, urn: str, said: frozenset[str]) -> int:
@@ -248,8 +260,12 @@ def _most(made: site.Site, urn: str, said: frozenset[str]) -> int:
     return max(1, made.came[urn, said], made.arrived[urn])
 
 
-def _differing(held: dict[str, frozenset[str]], live: dict[str, frozenset[str]]) -> tuple[str, ...]:
-    return tuple(sorted(name for name in held.keys() | live.keys() if held.get(name) != live.get(name)))
+def _differing(
+    held: dict[str, frozenset[str]], live: dict[str, frozenset[str]], unreadable: Mapping[str, str]
+) -> tuple[str, ...]:
+    """What cannot be read is held as it was, under its former name too, or not at all."""
+    names = (name for name in held.keys() | live.keys() if held.get(name) != live.get(name))
+    return tuple(sorted(name for name in names if name not in unreadable))
 
 
 @contextlib.asynccontextmanager
@@ -287,7 +303,7 @@ async def run(protocol: str, algorithm: str, seed: int, real: Any) -> Outcome:
             wrong = tuple(sorted(set(world.deleted) & made.known - made.away))
             return Outcome(
                 protocol, algorithm, seed, made.events, rig.kills, made.bucket.count, time.perf_counter() - begun,
-                _differing(world.held(), live), twice, wrong,
+                _differing(world.held(), live, made.unreadable), await rig.unnamed(), twice, wrong,
             )  # fmt: skip
         finally:
             await assignments.Assignments(real).drop(uid)

@@ -31,7 +31,7 @@ def main() -> int:
 def _read(raw: bytes) -> dict[str, Any]:
     begun = time.process_time()
     try:
-        items, failures = source.read([(source.Head(1, len(raw), "INBOX/1/1"), raw)])
+        items, failures = source.read([source.Fetched(source.Head(1, len(raw), "INBOX/1/1"), raw)])
     except Exception as error:  # noqa: BLE001  # a crash is a finding
         outcome, why = "crash", repr(error)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bench.connectors import lines
@@ -26,14 +27,22 @@ class Folder:
         self.following += 1
 
 
+BAD = ("no", "nil", "absent", "empty", "hangup")
+"""How a server fails at one mail: FETCH of its body is answered by NO; by NIL; by an answer without it; by no bytes; or
+the connection ends. Its header, or for NO its ENVELOPE, is still given."""
+
+
 class Box(lines.Server):
-    """Folders of mails; `lists`: the server has LIST-STATUS."""
+    """Folders of mails; `lists`: the server has LIST-STATUS. `bad` are mails that it does not give, each with the way
+    how (`BAD`); `hidden` ones that SEARCH does not list, though they are counted."""
 
     scheme = "imap"
 
     def __init__(self, *, lists: bool) -> None:
         super().__init__()
         self.lists = lists
+        self.bad: dict[int, str] = {}
+        self.hidden: set[int] = set()
         self._validities = itertools.count(1)
         self.folders = {name: Folder(next(self._validities)) for name in ("INBOX", "Sent")}
 
@@ -54,6 +63,10 @@ class Box(lines.Server):
             made.put(number)
         self.folders[name] = made
 
+    def rename(self, name: str, to: str) -> None:
+        """A client renames a folder: it keeps its UIDVALIDITY and its UIDs."""
+        self.folders = {to if one == name else one: folder for one, folder in self.folders.items()}
+
     async def session(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """See `lines.Server`."""
         await _Session(self, reader, writer).run()
@@ -73,7 +86,13 @@ class _Session:
                 command = b"UID " + words.pop(0).upper()
             if self._box.meanwhile is not None:
                 self._box.meanwhile()
-            answer = self._answer(command, words)
+            status = b" OK done\r\n"
+            try:
+                answer = self._answer(command, words)
+            except _RefusedError:
+                answer, status = b"", b" NO [SERVERBUG] it cannot be read\r\n"
+            except ConnectionAbortedError:
+                return
             match self._box.fault() if command not in (b"CAPABILITY", b"LOGOUT") else "":
                 case "limit":
                     self._writer.write(tag + b" NO [LIMIT] not now\r\n")
@@ -83,10 +102,11 @@ class _Session:
                 case "broken":
                     self._writer.write(answer[: len(answer) // 2])
                     return
-            if self._name and self._box.folders[self._name].validity != self._validity:
+            open_ = self._box.folders.get(self._name)
+            if self._name and (open_ is None or open_.validity != self._validity):
                 self._writer.write(b"* BYE the folder is gone\r\n")
                 return
-            self._writer.write(answer + tag + b" OK done\r\n")
+            self._writer.write(answer + tag + status)
             if command == b"LOGOUT":
                 return
             await self._writer.drain()
@@ -106,6 +126,8 @@ class _Session:
                     ]
                 return b"".join(lines)
             case b"EXAMINE":
+                if words[0].decode() not in box.folders:
+                    raise _RefusedError
                 self._name = words[0].decode()
                 one = box.folders[self._name]
                 self._validity = one.validity
@@ -115,33 +137,77 @@ class _Session:
                     one.following,
                 )
             case b"UID SEARCH":
-                first = int(words[1].partition(b":")[0])
-                uids = sorted(box.folders[self._name].mails)
-                # n:* has the last mail even where that is before n.
-                return b"* SEARCH%s\r\n" % b"".join(b" %d" % uid for uid in uids if uid >= first or uid == uids[-1])
-            case b"UID FETCH":
-                return self._fetched(_numbers(words[0]), b"BODY" in b" ".join(words[1:]))
+                shown = self._mails()
+                listed = sorted(uid for uid, number in shown.items() if number not in box.hidden)
+                for wanted in (_numbers(word, listed) for name, word in itertools.pairwise(words) if name == b"UID"):
+                    listed = [uid for uid in listed if uid in wanted]
+                return b"* SEARCH%s\r\n" % b"".join(b" %d" % uid for uid in listed)
+            case b"UID FETCH" | b"FETCH":
+                there = sorted(self._mails())
+                if command == b"FETCH":
+                    places = range(1, len(there) + 1)
+                    wanted = {there[place - 1] for place in _numbers(words[0], places) if place in places}
+                else:
+                    wanted = _numbers(words[0], there)
+                return self._fetched(wanted, b" ".join(words[1:]))
             case b"LOGOUT":
                 return b"* BYE\r\n"
         return b""
 
-    def _fetched(self, wanted: set[int], bodies: bool) -> bytes:
-        found = []
-        for place, (uid, number) in enumerate(sorted(self._box.folders[self._name].mails.items()), 1):
+    def _mails(self) -> dict[int, int]:
+        folder = self._box.folders.get(self._name)
+        return folder.mails if folder is not None else {}
+
+    def _fetched(self, wanted: set[int], asked: bytes) -> bytes:
+        answers = []
+        for place, (uid, number) in enumerate(sorted(self._mails().items()), 1):
             if uid in wanted:
                 raw, at = self._box.mails[number]
-                said = (
-                    b"BODY[] {%d}\r\n%s" % (len(raw), raw)
-                    if bodies
-                    else b'RFC822.SIZE %d INTERNALDATE "%s"' % (len(raw), at.strftime("%d-%b-%Y %H:%M:%S %z").encode())
-                )
-                found.append(b"* %d FETCH (UID %d %s)\r\n" % (place, uid, said))
-        return b"".join(found)
+                how, fields = self._box.bad.get(number, ""), b""
+                if b"HEADER" in asked:
+                    if how == "no":
+                        raise _RefusedError
+                    head = raw[: raw.index(b"\r\n\r\n") + 4]
+                    fields = b" BODY[HEADER] {%d}\r\n%s" % (len(head), head)
+                elif b"ENVELOPE" in asked:
+                    fields = b' ENVELOPE (NIL "%s" NIL NIL NIL NIL NIL NIL NIL NIL)' % _subject(raw)
+                elif b"BODY" in asked:
+                    if how == "hangup":
+                        raise ConnectionAbortedError
+                    if how == "no":
+                        raise _RefusedError
+                    if how == "absent":
+                        continue
+                    fields = {"nil": b" BODY[] NIL", "empty": b' BODY[] ""'}.get(
+                        how, b" BODY[] {%d}\r\n%s" % (len(raw), raw)
+                    )
+                elif b"SIZE" in asked:
+                    when = at.strftime("%d-%b-%Y %H:%M:%S %z").encode()
+                    fields = b' RFC822.SIZE %d INTERNALDATE "%s"' % (len(raw), when)
+                answers.append(b"* %d FETCH (UID %d%s)\r\n" % (place, uid, fields))
+        return b"".join(answers)
 
 
-def _numbers(said: bytes) -> set[int]:
+class _RefusedError(Exception):
+    """The command is answered by NO."""
+
+
+def _subject(raw: bytes) -> bytes:
+    return next((line[9:] for line in raw.splitlines() if line.startswith(b"Subject: ")), b"")
+
+
+def _ends(word: bytes, listed: Sequence[int]) -> tuple[int, int]:
+    """Of `n:*`, which always has the last mail, `n:m` or `n`."""
+    first, _, last = word.partition(b":")
+    highest = max(listed, default=0)
+    if last == b"*":
+        return min(int(first), highest), highest
+    return int(first), int(last or first)
+
+
+def _numbers(said: bytes, there: Sequence[int]) -> set[int]:
     found: set[int] = set()
     for part in said.split(b","):
-        first, _, last = part.partition(b":")
-        found |= set(range(int(first), int(last or first) + 1))
+        first, last = _ends(part, there)
+        found |= set(range(first, last + 1))
     return found

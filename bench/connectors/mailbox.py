@@ -1,15 +1,16 @@
-"""A mailbox behind IMAP and one behind POP3: mails come, move, are copied and deleted; names are made anew."""
+"""A mailbox behind IMAP and one behind POP3: mails come, move, are copied and deleted; names are made anew, single
+mails are not given, and lists are short for a while."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from bench.connectors import knowledge, site
+from bench.connectors import imapserver, knowledge, pop3server, site
 from bench.connectors.imapserver import Box
 from bench.connectors.pop3server import Drop
 from crds import connection
@@ -49,12 +50,37 @@ class _Mails(site.Site):
         """See `Site`."""
         return {self._items[number].urn: frozenset({knowledge.token(number)}) for number in self._served.present()}
 
-    def _new(self, number: int) -> None:
+    def _new(self, number: int, dice: random.Random) -> None:
+        """Every third one has no Message-ID."""
         said = knowledge.token(number)
-        head = f"From: ada@acme.example\r\nMessage-ID: <m{number}@acme.example>\r\nSubject: Mail {said}\r\n"
+        named = "" if dice.random() < 1 / 3 else f"Message-ID: <m{number}@acme.example>\r\n"
+        head = f"From: ada@acme.example\r\n{named}Subject: Mail {said}\r\n"
         raw = f"{head}\r\nText {said}\r\n".encode()
         self._served.mails[number] = raw, self._now
         self._items[number] = mails.item(hashlib.sha256(raw).hexdigest(), raw, self._now)
+
+    @property
+    def unreadable(self) -> Mapping[str, str]:
+        """See `Site`."""
+        some = self._served.bad.keys() & self._served.present()
+        return {self._items[number].urn: self._items[number].title for number in some}
+
+    def _trouble(self, what: str, dice: random.Random, ways: Sequence[str]) -> None:
+        """One of the mails that are there, or some of them."""
+        served, there = self._served, sorted(self._served.present())
+        if what == "unreadable" and there:
+            served.bad[dice.choice(there)] = dice.choice(ways)
+        elif what == "readable":
+            self.heal(dice)
+        elif what == "short":
+            served.hidden = {number for number in there if dice.random() < 0.3}
+        elif what == "whole":
+            served.hidden = set()
+
+    def heal(self, dice: random.Random) -> None:
+        """See `Site`."""
+        self._served.hidden = set()
+        self._served.bad = {number: how for number, how in sorted(self._served.bad.items()) if dice.random() < 0.5}
 
     def _known(self) -> tuple[list[int], list[int]]:
         """The mails that are there, and those that were."""
@@ -96,10 +122,11 @@ class Mailbox(_Mails):
         """See `Site`."""
         self._now += timedelta(seconds=dice.randint(0, 30))
         box, (there, away) = self.box, self._known()
-        what = dice.choice(("new", "new", "new", "move", "move", "copy", "delete", "back", "anew"))
-        folder = dice.choice(("INBOX", "Sent"))
+        kinds = ("new", "new", "new", "move", "move", "copy", "delete", "back", "anew", "rename", *site.TROUBLES)
+        what = dice.choice(kinds)
+        folder = dice.choice(sorted(box.folders))
         if what == "new" or not there:
-            self._new(number)
+            self._new(number, dice)
             box.folders[folder].put(number)
         elif what == "move":
             one = dice.choice(there)
@@ -113,6 +140,11 @@ class Mailbox(_Mails):
             box.folders[folder].put(dice.choice(away))
         elif what == "anew":
             box.renumber(folder)
+        elif what == "rename":
+            other = next(name for name in box.folders if name != "INBOX")
+            box.rename(other, f"Folder{number}")
+        else:
+            self._trouble(what, dice, imapserver.BAD)
 
 
 class Maildrop(_Mails):
@@ -133,9 +165,10 @@ class Maildrop(_Mails):
         """See `Site`."""
         self._now += timedelta(seconds=dice.randint(0, 30))
         drop, (there, away) = self.drop, self._known()
-        what = dice.choice(("new", "new", "new", "copy", "delete", "delete", "back", "order", "rename"))
+        kinds = ("new", "new", "new", "copy", "delete", "delete", "back", "order", "rename", *site.TROUBLES)
+        what = dice.choice(kinds)
         if what == "new" or not there:
-            self._new(number)
+            self._new(number, dice)
             drop.put(number)
         elif what == "copy":
             drop.put(dice.choice(there))
@@ -148,3 +181,5 @@ class Maildrop(_Mails):
             drop.order(there)
         elif what == "rename":
             drop.rename()
+        else:
+            self._trouble(what, dice, pop3server.BAD)

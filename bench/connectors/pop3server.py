@@ -8,10 +8,16 @@ import itertools
 
 from bench.connectors import lines
 
+BAD = ("err", "empty", "hangup")
+"""How a server fails at one mail: RETR is answered by -ERR; by no line; or the connection ends. TOP gives its header
+all the same."""
+
 
 class Drop(lines.Server):
     """`names` has the numbers of mails by the name that UIDL gives. `locks`: a second session is refused while one is
-    open, as RFC 1939 has it; many servers let it in. A session shows the maildrop as it was at its login."""
+    open, as RFC 1939 has it; many servers let it in. A session shows the maildrop as it was at its login. `bad` are
+    mails that it does not give, each with the way how (`BAD`); `hidden` ones that UIDL does not list, though they are
+    counted."""
 
     scheme = "pop3"
 
@@ -20,6 +26,8 @@ class Drop(lines.Server):
         self._locks, self._open = locks, 0
         self._names = itertools.count(1)
         self.names: dict[str, int] = {}
+        self.bad: dict[int, str] = {}
+        self.hidden: set[int] = set()
 
     def put(self, number: int) -> None:
         """Deliver a mail."""
@@ -64,6 +72,8 @@ class Drop(lines.Server):
                         continue
                     self._open += 1
                     shown = list(self.names.items())
+                if command == "RETR" and self.bad.get((shown or [])[int(words[0]) - 1][1]) == "hangup":
+                    return
                 answer = self._answer(command, words, shown or [])
                 if fault == "broken":
                     writer.write(answer[: len(answer) // 2])
@@ -83,14 +93,20 @@ class Drop(lines.Server):
             case "STAT":
                 return f"+OK {len(shown)} {sum(sizes)}\r\n".encode()
             case "UIDL":
-                return _several([f"{place} {name}" for place, (name, _) in enumerate(shown, 1)])
+                listed = [(place, name) for place, (name, number) in enumerate(shown, 1) if number not in self.hidden]
+                return _several([f"{place} {name}" for place, name in listed])
             case "LIST":
                 return _several([f"{place} {size}" for place, size in enumerate(sizes, 1)])
             case "RETR":
                 name, number = shown[int(words[0]) - 1]
                 if name not in self.names:
                     return b"-ERR it was deleted\r\n"
+                if how := self.bad.get(number):
+                    return b"-ERR it cannot be read\r\n" if how == "err" else b"+OK\r\n.\r\n"
                 return b"+OK\r\n%s.\r\n" % self.mails[number][0]
+            case "TOP":
+                raw = self.mails[shown[int(words[0]) - 1][1]][0]
+                return b"+OK\r\n%s.\r\n" % raw[: raw.index(b"\r\n\r\n") + 2]
         return b"+OK\r\n"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.connectors.history import OURS, Outcome
 
-COUNTS = ("differing", "twice", "wrong")
+COUNTS = ("differing", "unnamed", "twice", "wrong")
 _RERUN = "python -m bench.connectors histories --seed {} --histories 1 --references 0 --protocols {}"
 _SUMS = ("histories", "failed", "events", "kills", "requests", "seconds", *COUNTS)
 MOST_SHOWN = 20
@@ -53,8 +53,10 @@ def good(found: Mapping[str, Any]) -> bool:
 
 def table(found: Mapping[str, Any]) -> str:
     """A table in Markdown; requests and seconds are for a history. Below it the commands that rerun failing ones."""
-    lines = ["|  | algorithm | histories | events | differing | twice | wrongly deleted | requests | seconds |"]
-    lines.append("| -- " * 9 + "|")
+    lines = [
+        "|  | algorithm | histories | events | differing | not named | twice | wrongly deleted | requests | seconds |"
+    ]
+    lines.append("| -- " * 10 + "|")
     for protocol, algorithms in found["protocols"].items():
         for algorithm, said in algorithms.items():
             count = said["histories"]

@@ -20,6 +20,8 @@ from sources.core import assignments, limits, port
 
 START = datetime(2026, 10, 25, tzinfo=UTC)
 """A day on which clocks of Europe show an hour twice."""
+TROUBLES = ("unreadable", "unreadable", "readable", "short", "whole")
+"""Events: the source does not give a thing, gives some again, does not list some, lists all."""
 ZONES = ("UTC", "Europe/Prague", "America/New_York", "Asia/Kolkata", "Pacific/Kiritimati")
 SKEWS = (0, -180, 180, -7200, 7200)
 """Seconds by which our clock is ahead of the source's."""
@@ -93,6 +95,15 @@ class Site:
     def live(self) -> dict[str, frozenset[str]]:
         """By URN the tokens of everything that is there for its user."""
         raise NotImplementedError
+
+    @property
+    def unreadable(self) -> Mapping[str, str]:
+        """Titles by URN of what the source lists and does not give, former URNs of it included: it is held as it was
+        before, or a failure says its title."""
+        return {}
+
+    def heal(self, dice: random.Random) -> None:
+        """What fails at single things, or hides some, ends; a part of the unreadable ones stay so."""
 
     def rows(self) -> list[Row]:
         """What its lists show now."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 from typer import Argument, Option
 
-from cli import archive, document, errors, options, order, reading, waiting
+from cli import archive, document, errors, options, order, permitting, reading, waiting
 from cli.commands import submit
 from cli.session import Session
 from cli.views import result, story
@@ -28,12 +29,20 @@ def run(
     conversation: Annotated[
         str, Option(help="A name that earlier questions had, too: the run knows what was said. [default: none]")
     ] = "",
+    time_zone: submit.TimeZone = "",
+    permit: permitting.Permitted = None,
+    propose: permitting.Propose = False,
+    confirmed: permitting.Confirmed = False,
+    model: permitting.Model = "",
+    router: permitting.Router = "",
+    router_token: permitting.RouterToken = "",
     wait: submit.Wait = False,
     timeout: submit.Seconds = 600.0,
 ) -> None:
     """Ask a question. With --wait the whole answer and its sources are printed."""
     submit.one_of(session, wait=wait)
     words = submit.read("-").decode("utf-8", "replace") if question == "-" else question
+    flags = permitting.Flags(permit or (), propose, confirmed, model, router, router_token)
     wishes = document.Wishes(
         client,
         project,
@@ -42,12 +51,17 @@ def run(
         name=name or f"ask-{session.identity()}",
         title=_title(words),
         conversation=conversation,
+        time_zone=time_zone,
+        permits=permitting.given(flags),
     )
     draft = document.draft("-", words.encode(), wishes)
     if draft.stored:
         raise errors.Unusable(
             "The question is too long for an object.", field="QUESTION", remedy="Use: kubectl jervis submit FILE"
         )
+    if propose:
+        permits = permitting.confirmed(session, flags, words)
+        draft = document.draft("-", words.encode(), replace(wishes, permits=permits))
     raw = session.kube.create(draft.manifest(None))
     if not wait:
         submit.created(session, raw)

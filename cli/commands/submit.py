@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ import typer
 from rich import text
 from typer import Argument, Option
 
-from cli import attached, document, errors, options, reading, services, waiting
+from cli import attached, document, errors, options, permitting, reading, services, waiting
 from cli.session import Session
 from cli.views import story
 from crds import scope
@@ -27,6 +28,16 @@ Project = Annotated[str, Option(help="Project of the client (spec.projectId).")]
 Group = Annotated[str, Option(help="Group of the project (spec.groupId).")]
 Wait = Annotated[
     bool, Option("--wait", help="Wait until the task has ended or asks a person; the exit status says which.")
+]
+TimeZone = Annotated[
+    str,
+    Option(
+        metavar="ZONE",
+        help="Your time zone (spec.timeZone), such as Europe/Prague: what day it is. [default: as the text or a rule "
+        "says, else UTC]",
+        envvar="JERVIS_TIME_ZONE",
+        show_default=False,
+    ),
 ]
 Seconds = Annotated[float, Option("--timeout", help="Seconds that --wait waits.", min=0.0)]
 
@@ -80,15 +91,29 @@ def run(
             max=MOST_STORED_BYTES,
         ),
     ] = STORED_BYTES,
+    time_zone: TimeZone = "",
+    permit: permitting.Permitted = None,
+    propose: permitting.Propose = False,
+    confirmed: permitting.Confirmed = False,
+    model: permitting.Model = "",
+    router: permitting.Router = "",
+    router_token: permitting.RouterToken = "",
     wait: Wait = False,
     timeout: Seconds = 600.0,
 ) -> None:
     """Make a task of a file. Attachments and more than 32 KiB of text go to the knowledge base."""
     one_of(session, wait=wait)
+    flags = permitting.Flags(permit or (), propose, confirmed, model, router, router_token)
     files = tuple(attached.named(path) for path in attach or ())
     given = (client, project, group, type_, mode, name, title, source_urn, position)
-    wishes = document.Wishes(*given, files=files, own_files=attachments, largest=max_bytes)
-    draft = document.draft(file, read(file), wishes)
+    wishes = document.Wishes(*given, files=files, own_files=attachments, largest=max_bytes, time_zone=time_zone)
+    raw_file = read(file)
+    # What is wrong with the file is said before a model reads it.
+    draft = document.draft(file, raw_file, replace(wishes, permits=permitting.given(flags)))
+    if propose:
+        draft = document.draft(
+            file, raw_file, replace(wishes, permits=permitting.confirmed(session, flags, draft.content))
+        )
     raw = session.kube.create(_manifest(session, kb, token, wishes, draft))
     if not wait:
         created(session, raw)

@@ -38,7 +38,7 @@ class Tree:
             self._line("│  ! ", " ".join(part for part in (event.message, event.suggestion) if part))
         elif event.type == "status":
             self._line("│  ", event.message or "")
-            if event.verdict:
+            if event.verdict and event.content:
                 self._line("│    ", event.content or "")
         else:
             self._end(event)

@@ -88,6 +88,21 @@ def _sections(one: Connection, now: datetime) -> Iterator[console.RenderableType
             for each in status.conditions
         ]
         yield table.plain(("TYPE", "STATUS", "REASON", "AGE", "MESSAGE"), rows, indent=2)
+    if status.latest:
+        yield text.Text(f"\nThe last {len(status.latest)} items", style="bold")
+        arrivals = [
+            (printable.line(each.title, 60), age.since(each.found_at, now), printable.line(each.source_urn, 80))
+            for each in status.latest
+        ]
+        yield table.plain(("TITLE", "FOUND", "URN"), arrivals, indent=2)
+    if any(each.left_out for each in status.latest):
+        yield text.Text("\nLeft out of them", style="bold")
+        lacking = [
+            (printable.line(each.title, 60), printable.line(said, _REASON_CHARS))
+            for each in status.latest
+            for said in each.left_out
+        ]
+        yield table.plain(("TITLE", "WHAT"), lacking, indent=2)
     if status.failures:
         yield text.Text(f"\nFailed items, the last {len(status.failures)} of {items.failed}", style="bold")
         failures = [

@@ -8,9 +8,9 @@ from typing import Any
 
 from rich import console, text
 
-from text import printable
 from cli.views import table
 from crds.approvals import AllowedBy
+from text import printable
 
 _SHOWN = 2000
 _HEADINGS = ("#", "TOOL", "TARGETS", "CONNECTION", "ALLOWED BY")

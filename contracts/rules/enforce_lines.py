@@ -17,6 +17,7 @@ A rule is text for the model (seed 002 "Hard Rules"). Its lines that begin with 
     enforce: never-call createRelationship     an atomic tool is not carried out: `contracts.rules.tools`
     enforce: fetch-only *.example.com          pages of other hosts than those of the rule's lines are not asked for
     enforce: permit tool=sendMail ...          an effect that needs no person: `contracts.rules.permits`
+    enforce: time-zone Europe/Prague           days and hours are those of this zone: `contracts.rules.time_zones`
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from contracts.rules import extraction, links, notices, permits, routing, tools
+from contracts.rules import extraction, links, notices, permits, routing, time_zones, tools
 from crds import patterns
 from crds.permits import Permit
 
@@ -63,6 +64,7 @@ _PARSED: Mapping[str, Callable[[str], object]] = {
     links.VERB: links.parse,
     tools.VERB: tools.parse,
     permits.VERB: permits.parse,
+    time_zones.VERB: time_zones.parse,
 }
 """Verbs with a grammar of their own, which raises ValueError."""
 _KNOWN = ", ".join(sorted(NEEDS_WORDS | _ALONE | _HOSTS | _PARSED.keys() | {NEVER_USE_TOOL}))
@@ -226,6 +228,11 @@ class Provisions:
     def shows_all(self) -> bool:
         """Whether no evidence is kept back for its source or kind."""
         return not (self._words("never-use-kind") or self._words("never-use-source"))
+
+    @property
+    def time_zone(self) -> str:
+        """The zone of the last rule that names one; "" without any."""
+        return next(reversed(self._words(time_zones.VERB)), "")
 
     def shows(self, source_urn: str, kind: str) -> bool:
         """Whether evidence of this source and kind may be shown to a model."""

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from controllers.connection.credentials import Finding
 from crds import addresses, conditions, connection
 from crds.connection import WorkspaceState
-from sources.core.state import BROKEN, HELD, Failed, State, Workspace
+from sources.core.state import BROKEN, HELD, Arrival, Failed, State, Workspace
 
 SENDING = "SendingReady"
 """The condition about spec.smtp."""
@@ -21,6 +21,7 @@ _POLLED = (
     "items",
     "waitingSince",
     "failures",
+    "latest",
     "lastHandledRetry",
     "lastHandledResync",
     "workspace",
@@ -94,6 +95,7 @@ def _values(status: connection.Status, state: State) -> dict[str, Any]:
             "items": connection.Items(**{key.casefold(): value for key, value in (state.items or {}).items()}),
             "waiting_since": _whole(state.waiting_since),
             "failures": tuple(_failure(one) for one in state.failed),
+            "latest": tuple(_arrival(arrival) for arrival in state.latest),
             "last_handled_retry": state.retried,
             "last_handled_resync": state.resynced,
             "workspace": _workspace(state.workspace),
@@ -119,6 +121,12 @@ def _failure(one: Failed) -> connection.Failure:
         found_at=_whole(one.found),
         retry_at=_whole(one.retry_at),
         remedy=connection.Remedy.RETRY if one.stored else connection.Remedy.RESYNC,
+    )
+
+
+def _arrival(arrival: Arrival) -> connection.Arrival:
+    return connection.Arrival(
+        title=arrival.title, source_urn=arrival.urn, found_at=_whole(arrival.found), left_out=arrival.left_out
     )
 
 

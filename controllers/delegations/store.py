@@ -21,7 +21,7 @@ TOTALS = "delegation_totals"
 AT_ONCE = 500
 _FIELDS = (
     *("agentName", "startTime", "endTime", "tokenCount", "llmCalls", "success", "confidence"),
-    *("stopped", "escalated", "retries"),
+    *("stopped", "escalated", "retries", "effects"),
 )
 
 

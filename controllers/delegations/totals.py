@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,6 +19,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from crds.approvals import AllowedBy
 
 SECONDS = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 TOKENS = (500.0, 1000.0, 2500.0, 5000.0, 10_000.0, 25_000.0, 50_000.0, 100_000.0, 250_000.0)
@@ -73,6 +76,8 @@ class Series:
     model_calls: int = 0
     retries: int = 0
     escalations: int = 0
+    effects: dict[str, int] = field(default_factory=dict)
+    """By what allowed them."""
     seconds: Histogram = field(default_factory=lambda: Histogram(SECONDS))
     tokens: Histogram = field(default_factory=lambda: Histogram(TOKENS))
     confidence: Histogram = field(default_factory=lambda: Histogram(CONFIDENCE))
@@ -97,6 +102,9 @@ class Totals:
         series.model_calls += _number(found.get("llmCalls"))
         series.retries += _number(found.get("retries"))
         series.escalations += bool(found.get("escalated"))
+        for by in AllowedBy:
+            if number := _number((found.get("effects") or {}).get(by.value)):
+                series.effects[by.value] = series.effects.get(by.value, 0) + number
         took = _took(found)
         if took is not None:
             series.seconds.add(took)
@@ -112,6 +120,7 @@ class Totals:
             {
                 **dict(zip(_LABELS, key, strict=True)),
                 **{name: getattr(series, name) for name in _COUNTED},
+                "effects": dict(series.effects),
                 **{name: getattr(series, name).dump() for name in _SPREAD},
             }
             for key, series in sorted(self.series.items())
@@ -125,6 +134,7 @@ class Totals:
             series = Series()
             for name in _COUNTED:
                 setattr(series, name, _number(one.get(name)))
+            series.effects = {str(by): _number(number) for by, number in (one.get("effects") or {}).items()}
             for name, bounds in _SPREAD.items():
                 setattr(series, name, Histogram.load(bounds, one.get(name)))
             made.series[str(one["agent"]), str(one["outcome"])] = series
@@ -171,6 +181,14 @@ class Exported(Collector):
             for key, series in totals.series.items():
                 counter.add_metric(key, getattr(series, attribute))
             yield counter
+        text = "Effects that were done, by what allowed them: Permit, Rule, Approval, Edited, ForTask"
+        effects = CounterMetricFamily(f"{self._prefix}_effects", text, labels=("agent", "allowed_by"))
+        done: Counter[tuple[str, str]] = Counter()
+        for (agent, _), series in totals.series.items():
+            done.update({(agent, by): number for by, number in series.effects.items()})
+        for labels, number in sorted(done.items()):
+            effects.add_metric(labels, number)
+        yield effects
         for attribute, (name, text) in spread.items():
             family = HistogramMetricFamily(f"{self._prefix}_{name}", text, labels=_LABELS)
             for key, series in totals.series.items():

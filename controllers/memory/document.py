@@ -136,6 +136,7 @@ def _identity(task: pendingtask.PendingTask) -> dict[str, Any]:
         "sourceType": source_type(spec),
         "sourceId": source_id(spec),
         **({"onBehalfOf": sorted(spec.on_behalf_of)} if spec.on_behalf_of else {}),
+        **({"timeZone": spec.time_zone} if spec.time_zone else {}),
     }
 
 

@@ -65,6 +65,8 @@ class Writer:
         reason = made.note.reason if made.note else ""
         if made.phase is not None:
             self._metrics.transitions.labels(source.value, made.phase.value).inc()
+            if source is Phase.USER_TASK:
+                self._metrics.decided(task.status.user_task, task.status.phase_times.get(source.value), self._wall())
             if made.phase is Phase.ORCHESTRATING:
                 self._cache.scheduler.breaker.succeeded()
             log.info("task moved", source=source.value, target=made.phase.value, reason=reason)

@@ -16,7 +16,7 @@ from crds.phases import HOLDS_SLOT, TERMINAL, Phase
 TARGET = Path(__file__).resolve().parents[2] / "charts" / "jervis" / "templates" / "admission" / "_rules.tpl"
 
 READ_BY_A_RUN = (
-    "projectId", "groupId", "sourceUrn", "correlationId", "content", "contentRef", "attachments", "facts",
+    "projectId", "groupId", "sourceUrn", "correlationId", "timeZone", "content", "contentRef", "attachments", "facts",
     "access", "schedule",
 )  # fmt: skip
 """Frozen at the first dispatch: a run and its checkpoint rest on them."""

@@ -96,7 +96,7 @@ class Order:
             self._print(f"  {effect.agent} wants {effect.tool}; {effect.why}")
         if self._filed(there):
             raise errors.Failure(f"{self.name} has filed its issue before it was approved")
-        self._jervis("approve")
+        self._jervis("approve", "--all")
         self._until(phases.Phase.COMPLETED)
         number = self._filed(there)
         if not number:
@@ -138,9 +138,9 @@ class Order:
                 )  # fmt: skip
                 direct.open(request, timeout=30).close()
 
-    def _jervis(self, command: str) -> str:
-        self.console.print(f"[bold]$ kubectl jervis {command} {self.name}[/]")
-        said = plugin.run(self.cluster, command, self.name)
+    def _jervis(self, command: str, *flags: str) -> str:
+        self.console.print(f"[bold]$ kubectl jervis {' '.join((command, self.name, *flags))}[/]")
+        said = plugin.run(self.cluster, command, self.name, *flags)
         self._print(said.rstrip())
         return said
 

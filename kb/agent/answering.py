@@ -21,7 +21,7 @@ from pydantic import Field
 from contracts.rules import enforce_lines
 from kb.agent import decision_model
 from kb.agent.environment import Environment, Error, Result, tokens
-from kb.agent.tree import Chosen, Dropped, Given, NoInputs, Status, Token, TreeData
+from kb.agent.tree import Chosen, Dropped, Given, NoInputs, Retracted, Status, Token, TreeData
 from router import client
 from text import quotations
 
@@ -72,11 +72,12 @@ class TextResponseTool(Chosen):
         for part in _PARTS:
             found = self._model.fitted(tree_data.environment, beside, self._context_tokens // part)
             asked = decision_model.messages(ANSWER, _ANSWER_SYSTEM, [*parts, found], tree_data)
-            work = self._checked(asked, tree_data) if _says(tree_data.held) else self._live(asked, tree_data)
             try:
-                async for one in work:
+                async for one in self._shown(asked, tree_data):
                     if isinstance(one, Token):
                         kept.append(one.content)
+                    elif isinstance(one, Retracted):
+                        kept.clear()
                     yield one
                 break
             except client.TooLong:
@@ -85,11 +86,30 @@ class TextResponseTool(Chosen):
                     raise
         tree_data.answer = "".join(kept).strip()
 
+    async def _shown(self, asked: decision_model.Messages, tree_data: TreeData) -> AsyncIterator[Given]:
+        """The answer; asked for again where it breaks off before anything of it was shown."""
+        for attempt in range(decision_model.ATTEMPTS):
+            shown = False
+            work = self._checked(asked, tree_data) if _says(tree_data.held) else self._live(asked, tree_data)
+            try:
+                async for one in work:
+                    shown = shown or isinstance(one, Token)
+                    yield one
+                return
+            except client.Broken as error:
+                if shown:
+                    raise
+                await self._model.wait(error, attempt)
+
     async def _live(self, asked: decision_model.Messages, tree_data: TreeData) -> AsyncIterator[Given]:
         """As it is written."""
         check = Check(tree_data.environment)
         async with contextlib.aclosing(self._model.stream(asked, tree_data)) as pieces:
             async for piece in pieces:
+                if isinstance(piece, Retracted):
+                    check = Check(tree_data.environment)
+                    yield piece
+                    continue
                 for one in check.feed(piece[: _ANSWER_CHARS - check.chars]):
                     yield one
                 if check.chars >= _ANSWER_CHARS:

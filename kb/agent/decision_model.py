@@ -16,10 +16,10 @@ from crds import errors as root
 from crds import priority
 from kb import errors, prompt_escape
 from kb.agent.environment import Environment
-from kb.agent.tree import TreeData
+from kb.agent.tree import Retracted, TreeData
 from kb.extract import answers, prompt
 from router import client
-from router.client import schema
+from router.client import reading, schema
 
 _ANSWER_TOKENS = 2000
 """Left of the window for an answer and a repair of it."""
@@ -111,7 +111,7 @@ class DecisionModel:
                         unthought=most,
                     )
             except client.Unavailable as error:
-                await self._wait(error, attempt)
+                await self.wait(error, attempt)
             else:
                 tree.calls += 1
                 tree.tokens += reply.prompt_tokens + reply.answer_tokens
@@ -120,16 +120,23 @@ class DecisionModel:
 
     async def said(self, messages: Messages, tree: TreeData | Spending, *, most: int | None = None) -> str:
         """An answer in words, of `most` tokens."""
-        return "".join([piece async for piece in self.stream(messages, tree, most=most)])
+        pieces: list[str] = []
+        async for piece in self.stream(messages, tree, most=most):
+            if isinstance(piece, Retracted):
+                pieces.clear()
+            else:
+                pieces.append(piece)
+        return "".join(pieces)
 
     async def stream(
         self, messages: Messages, tree: TreeData | Spending, *, most: int | None = None
-    ) -> AsyncGenerator[str, None]:
-        """The same piece by piece. Once a piece was given, a failure is not repeated."""
+    ) -> AsyncGenerator[str | Retracted, None]:
+        """The same piece by piece, without what the model thinks before. Once a piece was given, a failure is not
+        repeated."""
         room = answers.room(messages, self._num_ctx)
         counted = False
         for attempt in range(ATTEMPTS):
-            begun = False
+            begun, thoughts = False, reading.Thoughts()
             try:
                 with _known(self._setting):
                     async with contextlib.aclosing(
@@ -146,15 +153,20 @@ class DecisionModel:
                             counted = True
                             tree.tokens += one.prompt_tokens + one.answer_tokens
                             tree.cut = one.cut
-                            if one.text:
+                            said = thoughts.feed(one.text)
+                            if thoughts.before and begun:
+                                yield Retracted()
+                            if said:
                                 begun = True
-                                yield one.text
+                                yield said
+                if said := thoughts.end():
+                    yield said
                 tree.calls += not counted
                 return
             except client.Unavailable as error:
                 if begun:
                     raise
-                await self._wait(error, attempt)
+                await self.wait(error, attempt)
 
     def fitted(self, found: Environment, beside: Messages, most: int) -> str:
         """What was found as text for a prompt: `most` tokens of it, fewer where the window has no room beside the rest
@@ -184,7 +196,8 @@ class DecisionModel:
             )
         return left
 
-    async def _wait(self, error: client.Unavailable, attempt: int) -> None:
+    async def wait(self, error: client.Unavailable, attempt: int) -> None:
+        """Until the next attempt. Raises the error after the last one, or where the router asks for more time."""
         pause = 1.0 if error.retry_after is None else error.retry_after
         if attempt == ATTEMPTS - 1 or pause > LONGEST_WAIT:
             raise error

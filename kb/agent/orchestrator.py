@@ -32,7 +32,7 @@ from crds import scope
 from kb import api, metrics, paging
 from kb.agent import decision, decision_model
 from kb.agent.environment import Error, Result
-from kb.agent.tree import Dropped, Given, Status, Token, Tool, TreeData
+from kb.agent.tree import Dropped, Given, Retracted, Status, Token, Tool, TreeData
 from kb.retrieve import sufficiency
 from router import client as router_client
 from router.client import asking
@@ -48,6 +48,7 @@ REPEATS = 2
 """At so many calls that were made before the run is stuck."""
 IDLE = 3
 """Rounds in a row that find nothing new."""
+_THOUGHT = "What was written so far were the model's thoughts. The answer begins here."
 _KEPT_BACK = "A hard rule keeps this text back."
 
 
@@ -423,6 +424,8 @@ class AgentOrchestrator:
             return api.AgentEvent(
                 type="status", message=_dropped(one), content=one.text or None, verdict=one.judged.verdict.value
             )
+        if isinstance(one, Retracted):
+            return api.AgentEvent(type="status", message=_THOUGHT, verdict=api.THOUGHTS)
         if isinstance(one, Status):
             return api.AgentEvent(type="status", message=one.message)
         return _failed(one.message, recoverable=one.recoverable, suggestion=one.suggestion)

@@ -75,7 +75,7 @@ class ServerTool(Chosen):
         gone = tree_data.environment.hidden_environment.get(_GONE, ())
         return (
             self._offered.server.name not in gone
-            and tree_data.permits(retrieving.SEARCH, self.name)
+            and tree_data.permits(retrieving.SEARCH, self.name, self._offered.own)
             and tree_data.held.shows(self._offered.source, KIND)
         )
 

@@ -95,7 +95,12 @@ class Dropped:
     judged: quotations.Judged
 
 
-Given = Result | Error | Status | Token | Dropped
+@dataclass(frozen=True)
+class Retracted:
+    """All pieces that were given of the answer were what the model thought before it."""
+
+
+Given = Result | Error | Status | Token | Dropped | Retracted
 
 
 class NoInputs(pydantic.BaseModel):

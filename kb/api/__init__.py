@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from contracts.api.git import Repository
     from contracts.api.message import VERSION, ErrorReply, Key, Kind, Problem, Reply, Request, Urgency, Urn
     from contracts.api.observations import OBSERVATION, Observation, Observed
-    from kb.api.agent import AgentEvent, AgenticSearch, Citation, ConversationId, EventType
+    from kb.api.agent import THOUGHTS, AgentEvent, AgenticSearch, Citation, ConversationId, EventType
     from kb.api.aliases import Alias, Aliases, Candidate, Candidates, Merge, MergeReply
     from kb.api.commits import (
         GIT_COMMIT,

@@ -15,6 +15,8 @@ from crds.values import ContentRef
 from kb.api import pages
 
 ConversationId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+THOUGHTS = "Thoughts"
+"""Verdict of all that was given of an answer so far."""
 EventType = Literal["decision", "status", "result", "token", "error", "complete"]
 
 
@@ -68,7 +70,8 @@ class AgentEvent(message.Reply):
 
     decision    `tool`, `reasoning`; `calls` of the model and `tokens` so far
     status      `message`; the first one names the `stream`. Of a part of the answer that is not given it has the part
-                as `content`, and `verdict`: Misattributed, Stitched, Absent
+                as `content`, and `verdict`: Misattributed, Stitched, Absent. With `verdict` Thoughts all tokens so far
+                were what the model thought, and no part of the answer
     result      `tool`, `objects`, `metadata`, `name`, `payloadType`
     token       `content`, a piece of the answer
     error       `message`, `recoverable`, `suggestion`

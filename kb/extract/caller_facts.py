@@ -21,7 +21,8 @@ from kb import api, errors
 from kb.extract import reference, relation
 
 DOCUMENT = "document::"
-"""Before the key of a document's node, as answers give it, which is then taken as it is: `document::email::m1@a.cz`."""
+"""Before the key of a document's node, as answers give it, which is then taken as it is: `document::email::m1@a.cz`;
+alone it means the document that comes with the facts, however it is called."""
 _REMEDY = "Give type:name, as in user:jana or file:src/Main.kt, or the document's own value."
 
 
@@ -205,6 +206,8 @@ def name_of(key: str) -> str:
 
 
 def _key(text: str, field: str, anchor: str, where: scope.Scope) -> str:
+    if text == DOCUMENT:
+        return anchor
     exact = text.removeprefix(DOCUMENT)
     if exact != text and "::" in exact:
         return exact

@@ -30,8 +30,9 @@ from email import errors as mail_errors
 from email.message import Message
 
 from kb import identity
-from kb.hidden import marks, markup, placing
+from kb.hidden import marks, placing
 from kb.hidden.marks import LISTED, QUOTE_CHARS, Part, listed, plain
+from text import html_hidden
 
 __all__ = [
     "LISTED",
@@ -141,7 +142,7 @@ def _inline(shown: str, seal: str = "") -> str:
 
 def _insertions(text: str, seal: str) -> Iterator[tuple[int, str]]:
     """(position, mark): the beginning and the end of each hidden part."""
-    for kind, start, end in markup.regions(text):
+    for kind, start, end in html_hidden.regions(text):
         if marks.quoted(text[start:end]):
             yield start, marks.begin(kind, seal)
             yield end, marks.end(seal)
@@ -200,7 +201,7 @@ def _encoded(text: str) -> Iterator[Part]:
 
 def _hidden(text: str) -> Iterator[tuple[marks.Kind, str]]:
     shown = _without_unseen(text)[0]
-    for kind, start, end in markup.regions(shown):
+    for kind, start, end in html_hidden.regions(shown):
         if marks.quoted(shown[start:end]):
             yield kind, shown[start:end]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import datetime
 from typing import Any
 
 from orchestrator_job.agents import protocol
@@ -35,7 +35,7 @@ GO_ON = "Your report was cut. Go on exactly where it ended, without repeating an
 def opening(
     agent: str,
     message: delegation_models.DelegationMessage,
-    today: date,
+    now: datetime,
     held: rules_context.Standing,
     *,
     earlier: Sequence[tuple[str, str]] = (),
@@ -49,7 +49,7 @@ def opening(
     language = f'Write RESULT in the language with the code "{message.response_language}".'
     absent = [f"This run does not have: {', '.join(lacking)}. Say what that leaves open."] if lacking else []
     system = "\n\n".join([agent, *absent, _DATA, language, protocol.INSTRUCTIONS]) + answer_prompt.rules(held)
-    parts = [f"Today: {today.isoformat()}"]
+    parts = [held.today(now)]
     if held.context:
         parts.append(f'<context about="the user">\n{prompt_escape.defuse(held.context)}\n</context>')
     if held.session:

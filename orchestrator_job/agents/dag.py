@@ -48,6 +48,7 @@ _FOR_BRANCHES = (
     "asked",
     "pack",
     "execution_plan",
+    "intent",
     "delegation_results",
     "response_language",
     "domain",

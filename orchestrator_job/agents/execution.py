@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from crds import access
-from orchestrator_job.agents import executor, protocol
+from orchestrator_job.agents import executor, loop, protocol
 from orchestrator_job.answer import evidence_pack, question_store
 from orchestrator_job.context import rules_loader
 from orchestrator_job.effects import seen_texts
 from orchestrator_job.effects.tools import port
-from orchestrator_job.model import rules_context
+from orchestrator_job.model import intent, rules_context
 from orchestrator_job.store import artifacts, delegation_models, delegation_progress, task_memory
 from orchestrator_job.store.delegation_models import DelegationStatus
 from orchestrator_job.store.graph_state import State
@@ -54,7 +54,7 @@ class Execute:
         task: task_memory.TaskMemory,
         store: artifacts.Artifacts,
         loader: rules_loader.Loader,
-        means: executor.Means,
+        means: loop.Means,
         opener: Opener,
         earlier: Earlier | None = None,
     ) -> None:
@@ -64,7 +64,7 @@ class Execute:
         self._means = means
         self._opener = opener
         self._given = earlier
-        self._opened: executor.Means | None = None
+        self._opened: loop.Means | None = None
         self._opening = asyncio.Lock()
 
     async def __call__(self, state: State) -> State:
@@ -85,8 +85,12 @@ class Execute:
         asked = (await question_store.load(state, self._store)).text if state.get("asked") else ""
         whole = "" if asked in message.context else asked
         given = await self._before(state, plan, name)
+        if intent.of(state).later(means.now()):
+            # What it wants done is for later: until then it is prepared.
+            reading = {name: tool for name, tool in means.tools.items() if not port.acts(tool)}
+            means = replace(means, tools=reading)
         ended = await executor.Executor(means, held, known, given.outputs, given.opens, whole).work(message)
-        if isinstance(ended, executor.Waiting):
+        if isinstance(ended, loop.Waiting):
             requests: list[JsonValue] = [one.model_dump(mode="json", by_alias=True) for one in ended.requests]
             key = await self._store.put(requests, state["round"])
             waiting = delegation_progress.entry(DelegationStatus.INTERRUPTED, message.agent_name, request=key)
@@ -101,7 +105,7 @@ class Execute:
             "delegation_results": {name: await self._store.put(delegation_models.dump(ended), state["round"])},
         }
 
-    async def _with_tools(self, held: rules_context.Standing) -> executor.Means:
+    async def _with_tools(self, held: rules_context.Standing) -> loop.Means:
         async with self._opening:
             if self._opened is None:
                 found = await self._opener(held)

@@ -1,9 +1,10 @@
-"""Effects that earlier rounds have begun and of which no run has received the end.
+"""Effects that earlier rounds have begun and of which no run has received the end, or that a person has approved.
 
 A message of the user begins another round, also while an effect is under way or may have happened. Its agents have
 other steps, so none of them would come to that effect again. Therefore such effects are settled before a round does
 anything else: one that is known to have happened is recorded as done, and the agents read that it was; one that did
-not happen is left to them; about any other a person decides, who sees it as in any request of approval.
+not happen is left to them; about any other a person decides, who sees it as in any request of approval. What a person
+approved, while the user wrote the message that begins the round, is done as it was approved.
 
 The call is read from the journal, where it stands as the model wrote it, and from the ledger, which has the arguments
 of an approval.
@@ -13,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from crds import scope
 from orchestrator_job import errors
 from orchestrator_job.agents import registry
 from orchestrator_job.answer import language
-from orchestrator_job.effects import journal, ledger, ledger_entries, tool_calls
+from orchestrator_job.effects import allowance, journal, ledger, ledger_entries, seen_texts, tool_calls
 from orchestrator_job.effects.tools import port, toolbox
 from orchestrator_job.model import rules_context
 from orchestrator_job.store import delegation_progress, retry
@@ -80,20 +82,23 @@ class Unsettled:
         records: journal.Journal,
         retries: retry.Retry,
         viewer: scope.Scope,
+        now: Callable[[], datetime],
         opener: Callable[[rules_context.Standing], Awaitable[toolbox.Toolbox]],
     ) -> None:
         self._book = book
         self._records = records
         self._retries = retries
         self._viewer = viewer
+        self._now = now
         self._opener = opener
 
     async def settle(self, round_number: int, held: rules_context.Standing) -> list[tool_calls.Request]:
         """The request for a person about the effects that are unknown; nothing once all of rounds before this one are
-        settled. Nothing is done again before all are decided. Raises Fenced, and what the tools' clients raise when
-        their services stay away."""
+        settled. Nothing is done again before all are decided; then what was approved, and not begun, is done. Raises
+        Fenced, and what the tools' clients raise when their services stay away."""
         entries = await self._book.started(round_number)
-        if not entries:
+        approved = await self._book.approved(round_number)
+        if not entries and not approved:
             return []
         tools = (await self._opener(held)).tools
         again, asked = list[Begun](), list[tool_calls.Request]()
@@ -109,9 +114,46 @@ class Unsettled:
                     asked.append(one)
         if not asked:
             asked = [request for begun in again if (request := await self._decided(begun)) is not None]
+        if not asked:
+            done = [await self._approved(step, ordinal, tools, held) for step, ordinal in approved]
+            asked = [request for request in done if request is not None]
         for one in asked:
-            await self._book.show(one.step, one.ordinal, one.definition)
+            if one.unknown:
+                await self._book.show(one.step, one.ordinal, one.definition)
+            else:
+                await self._book.ask(one.step, one.entry(""), one.ordinal)
         return asked
+
+    async def _approved(
+        self, step: str, ordinal: int, tools: Mapping[str, port.Tool], held: rules_context.Standing
+    ) -> tool_calls.Request | None:
+        """Does what a person approved; the request where they have to decide once more. Raises NotBegun where the tool
+        is away."""
+        record = await self._records.open(step)
+        called = await record.call(ordinal)
+        if called is None:
+            return None
+        name = str(called["name"])
+        if not registry.permitted([name], held.provisions):
+            return None
+        if name not in tools:
+            raise errors.NotBegun(f"There is no tool {name[:100]!r} now, and a person has approved a call of it.")
+        place = port.Place(
+            viewer=self._viewer,
+            delegation_id=step,
+            ordinal=ordinal,
+            round=delegation_progress.round_of(step),
+            language=language.DEFAULT,
+        )
+        desk = tool_calls.Desk(self._book, allowance.Grants(), self._retries, self._now)
+        agent, known = await record.agent(), seen_texts.SeenTexts()
+        try:
+            given = port.parse(tools[name], called["arguments"])
+            done = await tool_calls.call(tools[name], given, place, desk, agent=agent, known=known)
+        except port.Misused:
+            # It cannot be done as it was approved; the agents of this round read that it was not done.
+            return None
+        return done if isinstance(done, tool_calls.Request) else None
 
     async def _unknown(self, begun: Begun) -> bool:
         one = begun.request

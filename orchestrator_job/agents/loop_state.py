@@ -14,6 +14,7 @@ from orchestrator_job import errors
 from orchestrator_job.effects.tools import port
 from orchestrator_job.model import prompt_budget
 from orchestrator_job.store import delegation_models
+from router.client import reading
 
 _PARTIAL_CHARS = 2000
 """Characters of one result in a report of an agent that was stopped."""
@@ -66,7 +67,7 @@ def stopped(
 ) -> delegation_models.AgentOutput:
     """The report of an agent that was stopped: what it has, why it ended, and what is therefore missing."""
     missing = f"{error.message} This was not finished: {message.task_summary}"
-    parts = [*made.said[-1:], *made.found[-_PARTIALS:]]
+    parts = [*map(reading.plain, made.said[-1:]), *made.found[-_PARTIALS:]]
     return delegation_models.AgentOutput(
         delegation_id=message.delegation_id,
         agent_name=agent,

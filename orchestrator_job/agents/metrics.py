@@ -1,16 +1,16 @@
 """What delegations took: `delegation_metrics`, kept for ninety days (seed 000 "MongoDB Collections").
 
 {_id: "<task uid>/<delegation>", taskUid, release, clientId, projectId, round, the fields of DelegationMetrics,
-parentDelegationId, depth, status, confidence, needsVerification, stopped, escalated, retries, createdAt, expiresAt,
-counted?}. `counted` is the operator's, which counts those of its `release` once (`controllers.delegations`). Expired
-ones are deleted at the end of a run, because not every MongoDB has TTL indexes; they stay when their task goes, and go
-with its scope.
+parentDelegationId, depth, status, confidence, needsVerification, stopped, escalated, retries, effects, createdAt,
+expiresAt, counted?}. `counted` is the operator's, which counts those of its `release` once (`controllers.delegations`).
+Expired ones are deleted at the end of a run, because not every MongoDB has TTL indexes; they stay when their task goes,
+and go with its scope.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import structlog
@@ -27,7 +27,8 @@ _log = structlog.get_logger("orchestrator_job.agents.metrics")
 @dataclass(frozen=True, slots=True)
 class End:
     """How a delegation went. `began` is ISO 8601. `reported`: by its agent; else it was stopped. `escalates`: another
-    agent takes it over. `retries`: how often its agent was asked for another report."""
+    agent takes it over. `retries`: how often its agent was asked for another report. `effects`: how many were done, by
+    what allowed them (`crds.approvals.AllowedBy`)."""
 
     agent: str
     began: str
@@ -37,6 +38,7 @@ class End:
     reported: bool = True
     escalates: bool = False
     retries: int = 0
+    effects: Mapping[str, int] = field(default_factory=dict)
 
 
 class Metrics:
@@ -87,6 +89,7 @@ class Metrics:
             "stopped": not end.reported,
             "escalated": end.escalates,
             "retries": end.retries,
+            "effects": dict(end.effects),
             "createdAt": now,
             "expiresAt": now + LIFE,
         }

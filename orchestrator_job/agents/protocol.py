@@ -19,6 +19,7 @@ from pydantic import JsonValue
 from crds import addresses
 from orchestrator_job.store import delegation_models
 from router.client import reading, schema
+from text import surrogates
 
 INSTRUCTIONS = """\
 When your work is done, or cannot go on, report it in this form and write nothing after it. Each field begins a line, in
@@ -97,12 +98,14 @@ def _doubt(output: delegation_models.AgentOutput) -> str:
 def parse(text: str, *, delegation_id: str, agent_name: str) -> delegation_models.AgentOutput:
     """The report as an AgentOutput. `structured_data` has `status` ("1", "0" or "P"), `issues`, `missing` (fields that
     were not there or not readable) and `remarks` (text outside the fields)."""
-    report = _read(_encodable(text))
+    report = _read(surrogates.clean(text))
     status, confidence, verify = report.status, report.confidence, report.needs_verification
     missing = [name for name in _FIELDS if name not in report.found]
     result, remarks = report.result, report.remarks
     if not result:
         result, remarks = remarks, ""
+    # Some think within a field. Without an end of the thoughts it stays whole.
+    result = reading.plain(result) or result
     if status is None:
         status = "P" if result else "0"
     if confidence is None:
@@ -408,8 +411,8 @@ def _loaded(text: str) -> Any:
 def _text(value: Any) -> str:
     """A value of JSON as text."""
     if isinstance(value, str):
-        return _encodable(value)
-    return "" if value is None else _encodable(json.dumps(value, ensure_ascii=False))
+        return surrogates.clean(value)
+    return "" if value is None else surrogates.clean(json.dumps(value, ensure_ascii=False))
 
 
 def _texts(value: Any) -> list[str]:
@@ -417,8 +420,3 @@ def _texts(value: Any) -> list[str]:
     if value is None:
         return []
     return [_text(each) for each in value] if isinstance(value, list | tuple) else _text(value).split("\n")
-
-
-def _encodable(text: str) -> str:
-    """Without halves of surrogate pairs, which no store takes."""
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -22,14 +22,16 @@ _LEAST = 0.5
 _NEAR = 0.85
 """Of languages whose scores are nearer than this to the best one, the first of its table is meant: it has the most
 speakers among those that are near to it."""
+_LATIN_PART = 3
+"""A letter of another script counts as much as so many Latin ones."""
 _FOREIGN = 0.6
 """What a word with a letter that a language does not have takes from its score."""
 
 # Text that says nothing about the language of its writer: code, addresses, quoted lines, names in upper case.
-ADDRESS = r"(?<!\S)[^\s@]++@\S+"
-"""Looked for at the beginning of a word alone, and `++` is possessive: a word is scanned once."""
+ADDRESS = r"(?<![\w.%+-])[A-Za-z0-9._%+-]++@[A-Za-z0-9.-]++"
+"""In letters of ASCII, as a text without blanks goes on behind it; `++` is possessive: a word is scanned once."""
 _ASIDE = re.compile(
-    rf"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|{ADDRESS}|^[ \t]*>.*$|^[A-Za-z-]{{2,20}}:(?= )",
+    rf"```.*?(?:```|\Z)|`[^`\n]*`|https?://[!-~]+|(?a:{ADDRESS})|^[ \t]*>.*$|^[A-Za-z-]{{2,20}}:(?= )",
     re.DOTALL | re.MULTILINE,
 )
 _WORD = re.compile(r"[^\W\d_]+")
@@ -144,12 +146,17 @@ def detect(text: str) -> str | None:
         scripts["HIRAGANA"] += scripts.pop("CJK", 0)
     if not scripts:
         return None
+    # Names and terms stand in Latin letters in texts of every script.
+    scripts["LATIN"] //= _LATIN_PART
     script = scripts.most_common(1)[0][0]
     if script not in _FAMILIES:
         return _SCRIPTS.get(script)
     scores = _scores(words, script)
     best = max(scores.values())
-    return next(name for name, score in scores.items() if score >= best * _NEAR) if best >= _LEAST else None
+    if best < _LEAST:
+        # In another script it is at least none of the languages of Latin letters.
+        return None if script == "LATIN" else next(iter(scores))
+    return next(name for name, score in scores.items() if score >= best * _NEAR)
 
 
 def of(texts: Iterable[str], default: str = DEFAULT) -> str:

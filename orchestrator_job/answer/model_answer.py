@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from contracts.rules import enforce_lines
+from orchestrator_job.model import intent
 from router.client import reading, schema
 from text import quotations
 
@@ -46,6 +47,14 @@ class Given(_Shape):
     confidence: schema.Share
 
 
+class GivenToUser(intent.Answering):
+    """The same to what a user has written."""
+
+    answer: str
+    citations: list[int]
+    confidence: schema.Share
+
+
 class Asks(_Shape):
     """What it is asked for in place of that where something is missing: `answer` is what can be said already."""
 
@@ -53,8 +62,8 @@ class Asks(_Shape):
     questions: Annotated[list[_Question], Field(min_length=1, max_length=16)]
 
 
-class Draft(_Shape):
-    """What is read of an answer: either of the two, or both with a flag, as models write them that follow no schema."""
+class Draft(intent.Worded):
+    """What is read of an answer: one of these, or several with a flag, as models write them that follow no schema."""
 
     cautious: ClassVar[dict[str, Any]] = {"confidence": _UNSAID}
     # A question that cannot be read is asked of nobody.
@@ -85,10 +94,19 @@ class Checked(Answer):
     misquoted: tuple[Misquoted, ...] = ()
 
 
-def wire(evidence_ids: Sequence[int], held: enforce_lines.Provisions = _FREE) -> schema.Wire:
-    """What is sent as the shape of an answer from this evidence; no questions where a rule forbids them."""
-    shapes = (Given, Asks) if held.permits_tool("ask") else (Given,)
-    return schema.wire(*shapes, choices={"citations": list(evidence_ids)})
+def wire(
+    evidence_ids: Sequence[int],
+    held: enforce_lines.Provisions = _FREE,
+    kinds: Collection[intent.Kind] | None = None,
+) -> schema.Wire:
+    """What is sent as the shape of an answer from this evidence; no questions where a rule forbids them. `kinds` are
+    what can be worked on in place of an answer to a user, who is not asked for what is known already (None)."""
+    choices: dict[str, Sequence[int] | Sequence[str]] = {"citations": list(evidence_ids)}
+    asks = (Asks,) if held.permits_tool("ask") else ()
+    if kinds is None:
+        return schema.wire(Given, *asks, choices=choices)
+    given = schema.wire(GivenToUser, *asks, choices={**choices, "effects": intent.EFFECTS})
+    return schema.either(given, intent.order(kinds)) if kinds else given
 
 
 def judged(draft: Draft, evidence_ids: Collection[int], held: enforce_lines.Provisions = _FREE) -> Answer:
@@ -97,9 +115,12 @@ def judged(draft: Draft, evidence_ids: Collection[int], held: enforce_lines.Prov
 
     Raises Unusable for one that says nothing, and for one that `held` forbids.
     """
-    text, cited = _cited(draft.answer, frozenset(evidence_ids))
+    # Some think within a field.
+    text, cited = _cited(reading.plain(draft.answer), frozenset(evidence_ids))
     # A small model fills its list with the same ones.
-    questions = list(dict.fromkeys(question.strip() for question in draft.questions if quotations.has_words(question)))
+    questions = list(
+        dict.fromkeys(reading.plain(question) for question in draft.questions if quotations.has_words(question))
+    )
     asks = bool(questions) and (draft.needs_input or (draft.needs_input is None and not draft.citations and not cited))
     if not asks and not quotations.has_words(text):
         if not questions:

@@ -31,7 +31,7 @@ from orchestrator_job.effects import ledger_entries
 from orchestrator_job.model import excerpt, model_calls, prompt_escape
 from orchestrator_job.store import fence, mongo, task_memory
 from router import client as router_client
-from router.client import asking
+from router.client import asking, reading
 
 _log = structlog.get_logger("orchestrator_job.context.conversation")
 
@@ -212,7 +212,7 @@ class Conversation:
         if not older:
             return False
         reply = await ask(messages(before["text"] if before else "", older))
-        text = prompt_escape.restore(reply.text).strip()
+        text = reading.plain(prompt_escape.restore(reply.text))
         if not text or reply.cut:
             _log.warning("the conversation has no new summary", reason="the model gave none that is whole")
             return False

@@ -86,16 +86,18 @@ class Loader:
         nothing = api.UserContext(markdown="", categories={})
         return Found(rules, _soft(user, nothing), _soft(session, ()), said)
 
-    async def keep(self, found: Found, round_number: int, about: str = "") -> str:
-        """Store what of it a prompt gets; returns the artifact's key. `about` is the task's text. Raises InvalidInput
-        for rules that do not fit."""
+    async def keep(self, found: Found, round_number: int, about: str = "", zone: str = "") -> str:
+        """Store what of it a prompt gets; returns the artifact's key. `about` is the task's text, `zone` the time zone
+        that the task names, in place of that of the rules. Raises InvalidInput for rules that do not fit."""
         held = rules_context.make(found.rules, found.user, self._context_chars, about)
         session = ""
         # A line does not say which sources it is from, so a rule that keeps one back keeps all lines back.
         if held.provisions.permits_tool(step_tools.Tool.SEARCH) and held.provisions.shows_all:
             others = [one for one in found.session if one.task_id != self._task_uid and one.source != _DECISIONS]
             session = lately(others, int(self._context_chars * _SESSION_PART))
-        whole = held.model_copy(update={"conversation": found.said, "session": session})
+        whole = held.model_copy(
+            update={"conversation": found.said, "session": session, "zone": zone or held.provisions.time_zone}
+        )
         stored: JsonValue = whole.model_dump(mode="json", by_alias=True)
         return await self._store.put(stored, round_number)
 

@@ -26,6 +26,7 @@ ACTION = "respond"
 CODE = frozenset(("pushBranch",))
 TRACKER = frozenset(("createIssue", "updateIssue", "addComment"))
 OTHERS = frozenset(("sendMail", "editPage"))
+AT_CONNECTIONS = CODE | TRACKER | OTHERS
 _SHOWN = 500
 """Characters of a cited item that a step contains."""
 _REPORTED = 2000
@@ -57,7 +58,7 @@ def of(
     else:
         kind, did = delegated.category, action(delegated.outputs, delegated.effects)
         reports = _reports(delegated, private=bool(task.on_behalf_of))
-        steps = [*reports, *(_effect(one) for one in delegated.effects if _happened(one))]
+        steps = [*reports, *(_effect(one) for one in delegated.effects if happened(one))]
     return {
         "taskCategory": kind.value,
         "taskAction": did,
@@ -73,7 +74,7 @@ def category(kind: pendingtask.Type) -> api.TaskCategory:
 def action(outputs: Sequence[Mapping[str, Any]], effects: Sequence[Mapping[str, Any]]) -> str:
     """`code`, `tracker_ops`, or `mixed` where one of them is not all that was done; `respond` where neither was: a mail
     or a page is an answer too. `effects` as in `Delegated`."""
-    tools = {str(one["intent"]["tool"]) for one in effects if _happened(one)}
+    tools = {str(one["intent"]["tool"]) for one in effects if happened(one)}
     code = bool(tools & CODE) or any(one.get("changedFiles") for one in outputs)
     tracker = bool(tools & TRACKER)
     if code + tracker + bool(tools & OTHERS) > 1:
@@ -81,7 +82,8 @@ def action(outputs: Sequence[Mapping[str, Any]], effects: Sequence[Mapping[str, 
     return "code" if code else "tracker_ops" if tracker else ACTION
 
 
-def _happened(entry: Mapping[str, Any]) -> bool:
+def happened(entry: Mapping[str, Any]) -> bool:
+    """Whether what an entry of the ledger is about was done: not left out by a person, and not refused."""
     receipt = entry.get("result") or {}
     return not (receipt.get("skipped") or receipt.get("failed"))
 

@@ -7,12 +7,15 @@ a document or a model allows anything, in any language.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from contracts.rules import enforce_lines
+from contracts.rules import permits as rule_permits
 from crds import approvals, permits
 from crds.approvals import AllowedBy
+from kb import api
 from orchestrator_job.effects import copies, ledger_entries
 from orchestrator_job.effects.tools import port
 from orchestrator_job.model import rules_context
@@ -47,8 +50,13 @@ def of_task(given: Sequence[permits.Permit]) -> tuple[Grant, ...]:
 
 
 def standing(held: rules_context.Standing) -> tuple[Grant, ...]:
-    """The permits of the rules of a run."""
-    return ()
+    """The permits in the rules of a run. Those that a run proposed are none: nothing that a model says permits."""
+    return tuple(
+        Grant(AllowedBy.RULE, rule.key, permit)
+        for rule in held.rules
+        if rule.type == rule_permits.TYPE and not rule.key.startswith(api.LEARNED)
+        for permit in enforce_lines.permitted(rule.content)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +89,7 @@ def rule(
     shared = next((one for one in found if one.why), None)
     early: list[datetime] = []
     spent = unshared = False
-    for grant in grants.permits:
+    for grant in grants.permits if tier is port.Tier.PERMIT else ():
         permit = grant.permit
         if not _names(permit, reach, now):
             if permit.not_before is not None and permit.not_before > now and _names(permit, reach, permit.not_before):
@@ -91,12 +99,14 @@ def rule(
         elif shared is not None and not permit.may_share:
             unshared = True
         else:
-            return Ruling(True, {"by": grant.by, "name": grant.name, "permit": grant.identity})
+            return Ruling(True, {**_record(grant.by, grant.name, reach), "permit": grant.identity})
     like = next((one for one in used.for_task if _like(one, reach)), None)
     if like is not None and shared is None:
-        return Ruling(True, {"by": AllowedBy.FOR_TASK, "name": str(like["author"])})
+        return Ruling(True, _record(AllowedBy.FOR_TASK, like["name"], reach))
     if shared is not None and (unshared or like is not None):
         why = f"It is permitted, but passes on a copy. {shared.why}"
+    elif tier is port.Tier.ASK:
+        why = f"{reach.tool} needs a person's approval, whatever permits say."
     elif spent:
         why = f"The permits for {reach.tool}{_where(reach)} are used up."
     elif early:
@@ -108,15 +118,18 @@ def rule(
 
 def approved(author: str, reach: port.Reach, *, edited: bool, for_task: bool) -> ledger_entries.Allowed:
     """What the ledger keeps of an effect that a person has approved."""
-    record = ledger_entries.Allowed(by=AllowedBy.EDITED if edited else AllowedBy.APPROVAL, name=author)
-    if for_task:
-        record["forTask"] = {
-            "tool": reach.tool,
-            "connection": reach.connection,
-            "targets": list(reach.targets),
-            "author": author,
-        }
-    return record
+    record = _record(AllowedBy.EDITED if edited else AllowedBy.APPROVAL, author, reach)
+    return {**record, "forTask": True} if for_task else record
+
+
+def _record(by: AllowedBy, name: str, reach: port.Reach) -> ledger_entries.Allowed:
+    return {
+        "by": by.value,
+        "name": name,
+        "tool": reach.tool,
+        "connection": reach.connection,
+        "targets": list(reach.targets),
+    }
 
 
 def _most(grant: Grant, grants: Grants) -> int:
@@ -128,11 +141,10 @@ def _names(permit: permits.Permit, reach: port.Reach, now: datetime) -> bool:
     return permits.names(permit, tool=reach.tool, connection=reach.connection, targets=reach.targets, now=now)
 
 
-def _like(approval: Mapping[str, object], reach: port.Reach) -> bool:
+def _like(approval: ledger_entries.Allowed, reach: port.Reach) -> bool:
     """Whether an approval for the task covers it: the tool, the Connection, and no other target."""
     same = approval["tool"] == reach.tool and approval["connection"] == reach.connection
-    targets = approval["targets"]
-    return same and isinstance(targets, list) and set(reach.targets) <= set(targets)
+    return same and set(reach.targets) <= set(approval["targets"])
 
 
 def _where(reach: port.Reach) -> str:

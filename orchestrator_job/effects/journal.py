@@ -22,6 +22,7 @@ from pydantic import JsonValue
 
 from orchestrator_job import errors
 from orchestrator_job.store import artifacts, delegation_progress, fence, mongo
+from text import surrogates
 
 COLLECTION = "orchestrator_journal"
 INLINE = 16 * 1024
@@ -118,8 +119,8 @@ class Journal:
         """Write an entry. Raises Fenced, Forgotten."""
         round_number = delegation_progress.round_of(delegation_id)
         # As text: keys with dots and dollars are a model's business.
-        text = json.dumps(value, ensure_ascii=False)
-        large = len(text.encode(errors="replace")) > INLINE
+        text = surrogates.clean(json.dumps(value, ensure_ascii=False))
+        large = len(text.encode()) > INLINE
         place: dict[str, Any] = {"key": await self._store.put(value, round_number)} if large else {"value": text}
         epoch = self._guard.epoch
         own = {"_id": f"{self._guard.task_uid}/{delegation_id}/{ordinal}"}

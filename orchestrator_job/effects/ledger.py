@@ -123,7 +123,20 @@ class Ledger:
             if (one["step"], one["ordinal"]) != (step, ordinal) and not (one.get("result") or {}).get("failed")
         ]
         times = Counter(str(one["permit"]) for one in others if "permit" in one)
-        return ledger_entries.Used(dict(times), tuple(one["forTask"] for one in others if "forTask" in one))
+        return ledger_entries.Used(dict(times), tuple(one for one in others if one.get("forTask")))
+
+    async def done(self, step: str = "") -> list[tuple[str, ledger_entries.Allowed]]:
+        """The effects of the task that were done, oldest first, or those of a delegation: the entry's name, and what
+        each was done by."""
+        wanted = {"taskUid": self._guard.task_uid, "state": "done", "allowed.by": {"$exists": True}}
+        fields = ["step", "ordinal", "allowed", "result"]
+        query = {**wanted, "step": step} if step else wanted
+        entries = await self._database.find(COLLECTION, query, sort=[("updatedAt", 1), ("_id", 1)], fields=fields)
+        return [
+            (ledger_entries.about(str(one["step"]), int(one["ordinal"])), one["allowed"])
+            for one in entries
+            if not one["result"].get("failed") and not one["result"].get("skipped")
+        ]
 
     async def resolved(self, step: str, ordinal: int) -> bool:
         """Whether a person has decided about this effect, which may have happened: `settle` is called again then."""
@@ -232,6 +245,31 @@ class Ledger:
     async def started(self, before_round: int) -> list[Mapping[str, Any]]:
         """The entries of delegations in earlier rounds of which it is not known whether they took place."""
         return await self._of_rounds({"state": "started", "intent.tool": {"$exists": True}}, 0, before_round)
+
+    async def approved(self, before_round: int) -> list[tuple[str, int]]:
+        """Step and ordinal of effects of earlier rounds that a person has approved and that were not begun: a message
+        that came with the decision has begun another round. Raises Fenced."""
+        entries = await self._database.find(
+            COLLECTION,
+            {
+                "taskUid": self._guard.task_uid,
+                "state": {"$in": ["started", "done"]},
+                "intent.request": {"$exists": True},
+            },
+            sort=[("updatedAt", 1), ("_id", 1)],
+            fields=["step", "ordinal", "intent"],
+        )
+        found = []
+        for one in entries:
+            step, ordinal = str(one["step"]), int(one["ordinal"])
+            delegation = step.removesuffix(ledger_entries.APPROVAL)
+            if delegation == step or not 0 <= _round({"step": delegation}) < before_round:
+                continue
+            decided = await self.verdict(step, one["intent"], ordinal)
+            approved = decided is not None and decided.verdict is pendingtask.Verdict.APPROVED
+            if approved and not await self.begun(delegation, ordinal):
+                found.append((delegation, ordinal))
+        return found
 
     async def others(self, step: str, ordinal: int, tool: str) -> list[Mapping[str, Any]]:
         """The entries of the task's delegations about effects of this tool that were begun, oldest first, without the

@@ -8,6 +8,8 @@ from typing import Any, Protocol, TypedDict
 
 CHECK = "Check whether it took place. Approve it to have it done again, reject it to leave it."
 """What a person can do about an effect that may have happened."""
+APPROVAL = ".approval"
+"""What the step of a decision has behind that of the delegation that the decision is for."""
 Receipt = dict[str, Any]
 
 
@@ -18,13 +20,16 @@ def about(step: str, ordinal: int) -> str:
 
 class Allowed(TypedDict, total=False):
     """What an effect was done by: `by` is the kind, `name` that of the permit or the author of the approval, `permit`
-    what its effects are counted by, `forTask` is what a person allows for the rest of the task (`tool`, `connection`,
-    `targets`, `author`)."""
+    what its effects are counted by, `forTask`: a person allows the like for the rest of the task. `tool`, `connection`
+    and `targets` are what it was, as permits name them."""
 
     by: str
     name: str
     permit: str
-    forTask: Mapping[str, Any]
+    forTask: bool
+    tool: str
+    connection: str
+    targets: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,7 @@ class Used:
     for the rest of the task, as in `Allowed`."""
 
     times: Mapping[str, int] = field(default_factory=dict)
-    for_task: tuple[Mapping[str, Any], ...] = ()
+    for_task: tuple[Allowed, ...] = ()
 
 
 class Effect(Protocol):

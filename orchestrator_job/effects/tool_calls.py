@@ -112,7 +112,7 @@ REDEFINED = "The server describes {tool} otherwise since this was asked: look ag
 
 def approval(delegation_id: str) -> str:
     """The step of the ledger with the decisions on a delegation's calls."""
-    return f"{delegation_id}.approval"
+    return f"{delegation_id}{ledger_entries.APPROVAL}"
 
 
 async def needless(request: Request, book: ledger.Ledger) -> bool:
@@ -216,6 +216,8 @@ class _Act:
                 why = f"Asked again, as the edited arguments cannot be used: {error.message}."
                 await book.reopen(step, place.ordinal, why)
                 decided = edited = None
+        # Refused, before a person is asked, is what the settings or a rule do not allow.
+        tool.aims(given)
         effect, reach = tool.effect(given, place), tool.reach(given)
         intent = effect.intent()
         async with book.turn(str(intent.get(effect_digest.DIGEST) or place.key)):

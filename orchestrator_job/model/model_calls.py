@@ -16,7 +16,7 @@ import structlog
 
 from crds.priority import Priority
 from orchestrator_job import errors
-from orchestrator_job.model import budget, prompt_budget
+from orchestrator_job.model import budget, intent, prompt_budget
 from orchestrator_job.store import delegation_progress, retry
 from router import client as router_client
 from router.client import asking, reading
@@ -111,9 +111,15 @@ class Asking:
         choices: schemas.Choices | None = None,
         smaller: Callable[[], asking.Messages] | None = None,
         final: bool = False,
+        ordered: Callable[[intent.Ordered], T] | None = None,
     ) -> T:
         """What `judge` makes of an answer of that shape, as `router.client.asking.ask`; `name` is that of the answer.
-        Raises as `ask`, and InvalidOutput after all tries."""
+        `ordered` judges a reply in place of it, where `wire` has that. Raises as `ask`, and InvalidOutput after all
+        tries."""
+        shapes: list[type[Any]] = [shape] if ordered is None else [shape, intent.Ordered]
+
+        def judged(reply: Any) -> T:
+            return ordered(reply) if ordered is not None and isinstance(reply, intent.Ordered) else judge(reply)
 
         def send(each: asking.Try) -> Awaitable[router_client.Reply]:
             return self.ask(
@@ -133,7 +139,7 @@ class Asking:
 
         try:
             asked = await asking.ask(
-                send, messages, [shape], judge, wire=wire, choices=choices, smaller=smaller, refused=refused
+                send, messages, shapes, judged, wire=wire, choices=choices, smaller=smaller, refused=refused
             )
         except reading.Unusable as error:
             raise errors.InvalidOutput(

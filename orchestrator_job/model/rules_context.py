@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from contracts.rules import enforce_lines
+from contracts.rules import enforce_lines, time_zones
 from crds import scope
 from kb import api
 from orchestrator_job import errors
@@ -47,13 +48,19 @@ class Rule(_Model):
 
 class Standing(_Model):
     """`context` is the user context as markdown, or ""; `truncated` when lines of it are left out. `conversation` is
-    what was said before this task, `session` what was done lately, a line each; or ""."""
+    what was said before this task, `session` what was done lately, a line each; or "". `zone` is that of the user, as
+    `contracts.rules.time_zones` names it."""
 
     rules: tuple[Rule, ...] = ()
     context: str = ""
     truncated: bool = False
     conversation: str = ""
     session: str = ""
+    zone: str = ""
+
+    def today(self, now: datetime) -> str:
+        """The line of a prompt that says what day and hour it is for the user."""
+        return time_zones.today(now, self.zone)
 
     @property
     def provisions(self) -> enforce_lines.Provisions:

@@ -16,6 +16,7 @@ from pydantic.alias_generators import to_camel
 from contracts.rules import enforce_lines
 from crds import scope
 from orchestrator_job.agents import registry
+from orchestrator_job.model import intent
 from orchestrator_job.store import delegation_models, delegation_progress
 from router.client import reading, schema
 
@@ -67,9 +68,33 @@ class Answer(schema.Shape):
     delegations: Annotated[tuple[Draft, ...], Field(min_length=1, max_length=MOST)]
 
 
-def wire(agents: Sequence[registry.Agent]) -> schema.Wire:
+class Planned(Answer, intent.Worded):
+    """The answer to the prompt of a task's plan: what is wanted, and who does it. Nothing is delegated where one look
+    into what the team knows answers it."""
+
+    delegations: Annotated[tuple[Draft, ...], Field(max_length=MOST)] = ()
+
+    # A model that may leave them out does not think of them.
+    model_config = ConfigDict(
+        json_schema_extra={"required": ["intent", "sentence", "effects", "notBefore", "domain", "delegations"]}
+    )
+
+
+class ByProcedure(Planned):
+    """The same with the name of the procedure by which the question wants it done; "": it names none."""
+
+    procedure: str = ""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "required": ["intent", "sentence", "effects", "notBefore", "procedure", "domain", "delegations"]
+        }
+    )
+
+
+def wire(agents: Sequence[registry.Agent], shape: type[Answer] = Answer) -> schema.Wire:
     """What is sent as the shape of a plan, with these agents."""
-    return schema.wire(Answer, choices={"agent": [agent.name for agent in agents]})
+    return schema.wire(shape, choices={"agent": [agent.name for agent in agents], "effects": intent.EFFECTS})
 
 
 def judged(

@@ -20,8 +20,8 @@ from orchestrator_job.agents import registry
 from orchestrator_job.answer import evidence_pack, question_store
 from orchestrator_job.context import entries, retention, rules_loader, summarizer
 from orchestrator_job.context.retention import Level
-from orchestrator_job.model import excerpt, model_calls, prompt_escape
-from orchestrator_job.plan import category, execution_plan, goal_paths, goals, planner_prompt
+from orchestrator_job.model import excerpt, intent, model_calls, prompt_escape
+from orchestrator_job.plan import execution_plan, goal_paths, goals, planner_prompt
 from orchestrator_job.plan.plan_delegations import spoken_language
 from orchestrator_job.store import artifacts, delegation_models, delegation_progress, task_memory
 from orchestrator_job.store.graph_state import State
@@ -97,7 +97,7 @@ class _Asking:
                 name,
                 asked,
                 items[:_NEAREST] if few else items,
-                means.now().date(),
+                means.now(),
                 held,
                 means.num_ctx or NUM_CTX,
                 blocks=blocks,
@@ -212,14 +212,14 @@ class PlanSteps(_Asking):
                 ended = {**here.ended, here.goal: goal_paths.FAILED}
                 return {"work": here.but(ended=ended, notes=_noted(here, note), over=over)}
         else:
-            drafts = _single(state["question"], state.get("action", ""), specialists=means.specialists)
+            drafts = _single(state["question"], intent.of(state).kind, specialists=means.specialists)
         before = await self._plan(state)
         items = evidence_pack.load(await means.store.get(state["pack"]))
         asked = await question_store.load(state, means.store)
         made = execution_plan.plan(
             [one.model_copy(update={"depends_on": ()}) for one in drafts],
             delegation_models.DomainType.CODE
-            if state.get("action") == category.Action.CODE
+            if intent.of(state).kind is intent.Kind.CODE
             else delegation_models.DomainType.RESEARCH,
             number,
             viewer=means.task.scope,
@@ -271,19 +271,19 @@ class PlanSteps(_Asking):
         )
 
 
-def _single(asked: str, action: str, *, specialists: bool) -> tuple[execution_plan.Draft, ...]:
+def _single(asked: str, kind: intent.Kind, *, specialists: bool) -> tuple[execution_plan.Draft, ...]:
     """The steps of one thing to do: one agent where one suffices."""
     task = excerpt.ends(asked, execution_plan.WORDS)
     code = execution_plan.Draft(agent="Coding", task=task, constraints=_CODE)
     tracker = execution_plan.Draft(agent="IssueTracker", task=task, constraints=_TRACKER)
-    if action == category.Action.REMEMBER:
+    if kind is intent.Kind.REMEMBER:
         agent = "Personal" if specialists else registry.LEGACY
         return (execution_plan.Draft(agent=agent, task=task, constraints=_REMEMBER),)
     if not specialists:
         return (execution_plan.Draft(agent=registry.LEGACY, task=task),)
-    if action == category.Action.MIXED:
+    if kind is intent.Kind.MIXED:
         return code, tracker
-    return ((code if action == category.Action.CODE else tracker).model_copy(update={"constraints": ()}),)
+    return ((code if kind is intent.Kind.CODE else tracker).model_copy(update={"constraints": ()}),)
 
 
 def _appended(

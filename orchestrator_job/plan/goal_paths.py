@@ -1,9 +1,12 @@
 """Which node comes next in the legacy graph, and what its state knows of goals and steps. Pure.
 
     advice, or an answer     evidence -> (plan -> follow ->) respond
-    single_task              evidence -> plan_steps -> execute_step ... -> respond
-    epic                     evidence -> goals -> select_goal -> plan_steps -> execute_step ... -> respond
-    generative               evidence -> design -> goals -> as an epic
+    single_task              evidence -> * -> plan_steps -> execute_step ... -> respond
+    epic                     evidence -> * -> goals -> select_goal -> plan_steps -> execute_step ... -> respond
+    generative               evidence -> * -> design -> goals -> as an epic
+
+Which of them it is says the reply to the first prompt of a run: * is `plan` where a plan is made, else `respond`. A run
+that knows it before goes on without.
 
 `execute_step` is followed by `evaluate`, or by `consent` while calls of it wait for a person; `evaluate` by the next
 step, the next goal, or the answer.
@@ -18,6 +21,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
+from orchestrator_job.model import intent
+from orchestrator_job.model.intent import Kind
 from orchestrator_job.store import delegation_progress
 from orchestrator_job.store.graph_state import State
 
@@ -78,16 +83,13 @@ def worked(state: State) -> bool:
     return any(delegation_progress.round_of(one) == state["round"] for one in state.get("completed_delegations") or ())
 
 
-def after_evidence(state: State, *, plans: bool) -> str:
-    """By the category and the action; `plans`: a run that only answers makes a plan for that."""
-    category = state.get("category", "")
-    if category == "generative":
-        return DESIGN
-    if category == "epic":
-        return GOALS
-    if state.get("action", RESPOND) != RESPOND:
-        return PLAN
-    return "plan" if plans else RESPOND
+def after_intent(state: State, default: str) -> str:
+    """Where the work begins that the reply to a prompt has ordered; `default` where it has ordered none, or where that
+    is answered or begun."""
+    wanted, begun = intent.of(state), (state.get("work") or {}).get("round") == state["round"]
+    if not wanted.works or begun:
+        return default
+    return {Kind.GENERATIVE: DESIGN, Kind.EPIC: GOALS}.get(wanted.kind, PLAN)
 
 
 def after_goals(state: State) -> str:
@@ -115,9 +117,12 @@ def after_execute(state: State) -> str:
 
 def follows(*, plans: bool) -> Mapping[str, tuple[tuple[str, ...], Callable[[State], str]]]:
     """Node -> the nodes that may follow it, and which of them does. The others are followed by the next one."""
+    begins = (DESIGN, GOALS, PLAN)
     done: tuple[tuple[str, ...], Callable[[State], str]] = ((EXECUTE, SELECT, RESPOND), after_plan)
     return {
-        "evidence": (("plan", DESIGN, GOALS, PLAN, RESPOND), functools.partial(after_evidence, plans=plans)),
+        "evidence": (("plan", RESPOND, *begins), functools.partial(after_intent, default="plan" if plans else RESPOND)),
+        "plan": (("follow", *begins), functools.partial(after_intent, default="follow")),
+        RESPOND: (("approve", *begins), functools.partial(after_intent, default="approve")),
         GOALS: ((SELECT, RESPOND), after_goals),
         SELECT: ((PLAN, RESPOND), after_select),
         PLAN: done,

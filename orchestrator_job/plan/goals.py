@@ -7,7 +7,7 @@ of a goal are delegations as those of `plan.execution_plan`. Nothing of it opens
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import datetime
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
@@ -81,7 +81,7 @@ def load(value: Any) -> tuple[Goal, ...]:
 
 def designed(made: Design, held: enforce_lines.Provisions = _FREE) -> str:
     """The design. Raises `reading.Unusable` where a rule forbids its words."""
-    return _permitted(made.design, held)
+    return _permitted(reading.plain(made.design), held)
 
 
 def ordered(made: Goals, held: enforce_lines.Provisions = _FREE) -> tuple[Goal, ...]:
@@ -128,7 +128,7 @@ def messages(
     name: str,
     asked: excerpt.Parts | str,
     items: Sequence[evidence_pack.Item],
-    today: date,
+    now: datetime,
     held: rules_context.Standing,
     num_ctx: int,
     *,
@@ -144,7 +144,7 @@ def messages(
     system = f"{prompts.tagged(f'{name}.v1')}{answer_prompt.about(held)}{answer_prompt.rules(held)}"
     listing = "\n".join(f"{one.name}: {one.capability.description}" for one in agents)
     parts = [
-        f"Today: {today.isoformat()}",
+        held.today(now),
         f"Agents:\n{listing}" if listing else "",
         answer_prompt.background(held).rstrip(),
     ]

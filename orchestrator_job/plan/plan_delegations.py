@@ -1,10 +1,10 @@
 """The node `plan_delegations`: which agents do what, in which order, with which context.
 
-In this order: a question that one look answers gets one delegation without a model; a procedure that the user defined
-is followed as it stands, and one that is missing is asked for; else the model chooses agents, and a plan that it cannot
-make after two corrections becomes one delegation to the LegacyAgent. How the plan came about is recorded in the state
-and in the session memory. The node only reads, stores content under its own hash, and settles repeatable effects: a
-process that dies in it repeats it. In a round in which the user is asked it has none.
+In this order: a procedure that the user defined is followed as it stands, and one that is missing is asked for; else
+the model says what is wanted and chooses agents. Where it chooses none one looks into what the team knows, and a plan
+that it cannot make after two corrections becomes one delegation to the LegacyAgent. How the plan came about is recorded
+in the state and in the session memory. The node only reads, stores content under its own hash, and settles repeatable
+effects: a process that dies in it repeats it. In a round in which the user is asked it has none.
 
 Source: seed 000 "Delegation Graph Flow", seed 001 "Procedural Memory" and "Session Memory".
 """
@@ -29,9 +29,8 @@ from orchestrator_job.agents import registry
 from orchestrator_job.answer import evidence_pack, language, question_store
 from orchestrator_job.context import rules_loader
 from orchestrator_job.effects import ledger, results
-from orchestrator_job.model import excerpt, model_calls, prompt_escape, rules_context
+from orchestrator_job.model import excerpt, intent, model_calls, prompt_escape, rules_context
 from orchestrator_job.plan import (
-    category,
     execution_plan,
     planner_prompt,
     procedure_question,
@@ -48,16 +47,8 @@ _log = structlog.get_logger("orchestrator_job.plan.plan_delegations")
 NUM_CTX = 16_384
 """Window of the planning model where none is set, in tokens: the least that the workflow's role is meant to have."""
 _SESSION_SECONDS = 5.0
-
-_HINTS = {
-    api.TaskCategory.ADVICE: "A question: find out what is asked, and change nothing.",
-    api.TaskCategory.SINGLE_TASK: "One thing to do: find out what is needed for it, do it, and check it.",
-    api.TaskCategory.EPIC: "Several goals: at most one delegation for each, in the order in which one needs another.",
-    api.TaskCategory.GENERATIVE: (
-        "Something new: first a delegation that designs it, with what it has to do and how one sees that it does; then "
-        "those that make its parts."
-    ),
-}
+_LOOKS = "Research"
+"""The agent that looks into what the team knows."""
 
 
 class Way(StrEnum):
@@ -96,6 +87,7 @@ class _Planned:
     note: str = ""
     procedure: str | None = None
     declined: bool = False
+    wanted: intent.Intent | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +158,7 @@ class PlanDelegations:
             "domain": made.domain.value,
             "response_language": spoken,
             "session_memory": lately,
+            **({"intent": planned.wanted.dump()} if planned.wanted is not None else {}),
         }
 
     async def _planned(
@@ -180,10 +173,6 @@ class PlanDelegations:
         agents: registry.Registry,
     ) -> _Planned | _Missing:
         means, short = self._means, excerpt.ends(state["question"], execution_plan.WORDS)
-        seeing = {one.name for one in agents.specialists}
-        if "Research" in seeing and category.one_look(means.task, document, spoken):
-            draft = execution_plan.Draft(agent="Research", task=short, expected_output="The answer with its sources.")
-            return _Planned(Way.ONE_LOOK, delegation_models.DomainType.RESEARCH, (draft,))
         found = procedures.Found()
         if self._by_procedure:
             found = await procedure_store.look_up(means.kb, means.task.scope, means.task, document)
@@ -202,18 +191,18 @@ class PlanDelegations:
             declined = verdict is not None
         if not asked_before and (missing := self._missing(found, held, document, spoken, session)) is not None:
             return _Missing(missing)
-        kind = category.of(means.task, document, spoken)
         wanted = planner_prompt.Asked(
             question=asked,
-            hint=_HINTS[kind],
-            today=means.now().date(),
+            now=means.now(),
             rules=held,
             items=tuple(items),
             session=tuple(session),
             learned=found.learned,
             agents=agents.specialists if self._specialists else (agents.legacy,),
         )
-        return replace(await self._by_model(state, wanted, agents), declined=declined)
+        every = found.every if self._asks_for(found, held) and not asked_before else None
+        planned = await self._by_model(state, replace(wanted, by_procedure=every is not None), agents, every or ())
+        return replace(planned, declined=declined) if isinstance(planned, _Planned) else planned
 
     def _missing(
         self,
@@ -223,18 +212,17 @@ class PlanDelegations:
         spoken: str,
         session: Sequence[api.SessionEntry],
     ) -> str | None:
-        """The procedure that the user is asked for, in one round of a task. A run for some readers alone asks for none:
-        a procedure is of the whole client."""
-        task, rules = self._means.task, held.provisions
-        if found.every is None or task.on_behalf_of or not rules.permits_tool("ask"):
+        """The procedure that the user is asked for, in one round of a task."""
+        if found.every is None or not self._asks_for(found, held):
             return None
-        pattern = procedure_question.missing(task, document, found.every, session)
-        if (
-            pattern is None
-            or rules.objection(procedure_question.question(pattern, spoken), cites=True, final=False) is not None
-        ):
-            return None
-        return pattern
+        pattern = procedure_question.missing(self._means.task, document, found.every, session)
+        return pattern if pattern is not None and _may_ask(pattern, spoken, held) else None
+
+    def _asks_for(self, found: procedures.Found, held: rules_context.Standing) -> bool:
+        """Whether the user may be asked for a procedure. A run for some readers alone asks for none: a procedure is of
+        the whole client."""
+        known = found.every is not None
+        return known and not self._means.task.on_behalf_of and held.provisions.permits_tool("ask")
 
     async def _taught(
         self, state: State, pattern: str, steps: Sequence[procedure_question.Line], names: Sequence[str]
@@ -288,24 +276,56 @@ class PlanDelegations:
             _log.warning("whether the user's answer is a procedure is not known", reason=error.message)
         return None
 
-    async def _by_model(self, state: State, asked: planner_prompt.Asked, agents: registry.Registry) -> _Planned:
+    async def _by_model(
+        self,
+        state: State,
+        asked: planner_prompt.Asked,
+        agents: registry.Registry,
+        every: Sequence[api.Procedure],
+    ) -> _Planned | _Missing:
         means = self._means
+        shape = execution_plan.ByProcedure if asked.by_procedure else execution_plan.Planned
         window, rules = means.num_ctx or NUM_CTX, asked.rules.provisions
+        whole = (await question_store.load(state, means.store)).text
+
+        def judge(answer: execution_plan.Planned) -> tuple[intent.Intent | None, execution_plan.Planned]:
+            made = prompt_escape.restored(answer)
+            try:
+                wanted = intent.read(made, whole, state["round"])
+            except reading.Unusable:
+                # Nothing rests on it but what the answer says of it: the plan counts.
+                wanted = None
+            execution_plan.judged(made, asked.agents, rules)
+            return wanted, made
+
         try:
-            domain, drafts = await means.asks.shaped(
+            wanted, made = await means.asks.shaped(
                 "plan",
                 f"r{state['round']}.plan",
                 planner_prompt.messages(asked, window),
-                execution_plan.Answer,
-                lambda answer: execution_plan.judged(prompt_escape.restored(answer), asked.agents, rules),
-                wire=execution_plan.wire(asked.agents),
+                shape,
+                judge,
+                wire=execution_plan.wire(asked.agents, shape),
                 priority=means.urgency,
                 model=means.model,
                 num_ctx=means.num_ctx,
                 num_predict=planner_prompt.ANSWER_TOKENS,
                 smaller=lambda: planner_prompt.messages(planner_prompt.nearest(asked), window),
             )
-            return _Planned(Way.MODEL, domain, drafts)
+            if isinstance(made, execution_plan.ByProcedure):
+                missing = procedure_question.named(made.procedure, means.task, whole, every)
+                spoken = spoken_language(means.task, whole)
+                if missing is not None and _may_ask(missing, spoken, asked.rules):
+                    return _Missing(missing)
+            if made.delegations:
+                return _Planned(Way.MODEL, made.domain, made.delegations, wanted=wanted)
+            names = [one.name for one in asked.agents]
+            draft = execution_plan.Draft(
+                agent=_LOOKS if _LOOKS in names else names[0],
+                task=excerpt.ends(state["question"], execution_plan.WORDS),
+                expected_output="The answer with its sources.",
+            )
+            return _Planned(Way.ONE_LOOK, made.domain, (draft,), wanted=wanted)
         except router_client.Unauthorized:
             raise
         except (errors.BudgetExhausted, errors.InvalidOutput, reading.Unusable, router_client.Rejected) as error:
@@ -344,6 +364,12 @@ class PlanDelegations:
             {"round": number, "domain": made.domain.value, **how},
         )
         await means.book.settle(f"r{number}.plan_delegations", 0, entry)
+
+
+def _may_ask(pattern: str, spoken: str, held: rules_context.Standing) -> bool:
+    """Whether no rule forbids the words of the question."""
+    asked = procedure_question.question(pattern, spoken)
+    return held.provisions.objection(asked, cites=True, final=False) is None
 
 
 def _followed(procedure: api.Procedure, agents: registry.Registry, question: str) -> _Planned:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import datetime
 
 from kb import api
 from orchestrator_job.agents import registry
 from orchestrator_job.answer import answer_prompt, evidence_pack
-from orchestrator_job.model import excerpt, prompt_budget, prompt_escape, prompts, rules_context
+from orchestrator_job.model import excerpt, intent, prompt_budget, prompt_escape, prompts, rules_context
 from orchestrator_job.plan import procedures
 from router.client import reading
 
@@ -23,6 +23,9 @@ ANSWER_TOKENS = 2048
 """Part of the window for the plan."""
 _WHOLE = "The whole task, of which this is a part: "
 _NEAREST = 3
+_NAMED = """
+procedure is the name of the procedure by which <question> wants it done, copied letter by letter, and "" where it names
+none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +33,13 @@ class Asked:
     """What the plan is made from."""
 
     question: excerpt.Parts | str
-    hint: str
-    today: date
+    now: datetime
     rules: rules_context.Standing
     items: tuple[evidence_pack.Item, ...]
     session: tuple[api.SessionEntry, ...]
     learned: tuple[api.Procedure, ...]
     agents: tuple[registry.Agent, ...]
+    by_procedure: bool = False
 
 
 def nearest(asked: Asked) -> Asked:
@@ -51,9 +54,10 @@ def messages(asked: Asked, num_ctx: int) -> list[dict[str, str]]:
 
     Raises Unusable when there is no room for evidence.
     """
-    system = f"{prompts.tagged(PROMPT)}{answer_prompt.rules(asked.rules)}"
+    named = _NAMED if asked.by_procedure else ""
+    system = f"{prompts.tagged(PROMPT)}{intent.asked(intent.WORKED)}{named}{answer_prompt.rules(asked.rules)}"
     agents = "\n".join(f"{one.name}: {one.capability.description}" for one in asked.agents)
-    before = f"Today: {asked.today.isoformat()}\nAgents:\n{agents}\nKind of task: {asked.hint}"
+    before = f"{asked.rules.today(asked.now)}\nAgents:\n{agents}"
     fitted = prompt_budget.fit(asked.question, (system, before), num_ctx - ANSWER_TOKENS)
     room = fitted.left
     if room < prompt_budget.LEAST:

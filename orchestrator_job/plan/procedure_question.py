@@ -17,8 +17,8 @@ from kb import api
 from orchestrator_job.agents import registry
 from orchestrator_job.answer import model_answer
 from orchestrator_job.effects import trigger_words
-from orchestrator_job.model import prompt_escape, prompts, repetition
-from orchestrator_job.plan import category, execution_plan, procedures
+from orchestrator_job.model import intent, prompt_escape, prompts, repetition
+from orchestrator_job.plan import execution_plan, procedures
 from orchestrator_job.store import artifacts, task_memory
 from orchestrator_job.store.graph_state import State
 from router.client import reading, schema
@@ -27,31 +27,11 @@ PROMPT = "procedure_steps.v1"
 DECLINED = "declined"
 """In the details of a session entry: the user wants no procedure for its pattern."""
 PATTERN = "pattern"
-_NAME_WORDS = 6
 _NAME_CHARS = 120
-_NAME_READ = 1000
-"""Characters that the name with its blanks and what follows it may have."""
 _ACTION_CHARS = 2000
 _TELLING = frozenset(("bug_report", "deadline"))
 """Facets that make a kind of task: where it came from, and whether it asks something, do not."""
 
-_BY = r"\b(?:by|per|following|follow|use|using|according to|as in|with|nach|gemäß|laut|podle|dle|podľa)\s+"
-_OUR = r"(?:(?:the|our|its|dem|unserem|našeho|nášho)\s+)?"
-_PROCEDURE = r"(?:procedure|verfahren|postupu)\b"
-_FOR = r"(?:\s+(?:for|of|called|named|für|zu|namens|pro|na|pre))?"
-_QUOTED = r"""["“„«'‚](?P<quoted>[^"“”„«»'‘’‚\n]{2,120})["”“»'‘’]"""  # noqa: RUF001
-_PLAIN = rf"(?P<plain>[\w-]+(?:\s+[\w-]+){{0,{_NAME_WORDS - 1}}})"
-_NAMED = (
-    re.compile(_BY + _OUR + _PROCEDURE + _FOR + r"\s+" + f"(?:{_QUOTED}|{_PLAIN})", re.IGNORECASE),
-    re.compile(
-        _BY + rf"(?:the|our)\s+(?:{_QUOTED}|(?P<plain>[\w-]+(?:\s+[\w-]+){{0,3}}))\s+procedure\b", re.IGNORECASE
-    ),
-)
-_NAME_ENDS = re.compile(
-    r"\s+(?:and|then|please|that|which|by|to|und|dann|bitte|das|die|der|a|pak|potom|prosím|který|která|ktorý)\s.*$",
-    re.IGNORECASE | re.DOTALL,
-)
-_NO = frozenset(("no", "none", "nein", "keins", "keines", "ne", "nie", "-"))
 _BULLET = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]*")
 _BREAKS = re.compile(r"(?:->|→|;)\s*|(?<!\d\.)(?<=[.!])\s+")
 _NAMES_AGENT = re.compile(r"^(?P<agent>[A-Za-z][A-Za-z ]{1,40}):\s+(?P<action>\S.*)$", re.DOTALL)
@@ -93,38 +73,27 @@ class Line:
 def missing(
     task: task_memory.TaskMemory, text: str, every: Iterable[api.Procedure], session: Iterable[api.SessionEntry]
 ) -> str | None:
-    """The trigger of the procedure to ask for; None where none is missing.
-
-    It is missing where the user names it and there is no such one; and where a task of this kind comes again, with none
-    that fits, the user's or learned. A task is of a kind if its facets say more than where it came from.
-    """
-    known = list(every)
-    if (name := named(task, text)) is not None:
-        words = trigger_words.Words(trigger_words.tokens(name))
-        return None if any(trigger_words.fits(one.trigger_pattern, words) for one in known) else name
-    if not _TELLING & set(category.facets(task, text)):
+    """The trigger of the procedure to ask for, because a task of this kind comes again, with none that fits, the user's
+    or learned; None where none is missing. A task is of a kind if its facets say more than where it came from."""
+    if not _TELLING & set(procedures.facets(task, text)):
         return None
     pattern = procedures.trigger(task, text)
     of_kind = [one for one in session if (one.details or {}).get(PATTERN) == pattern and one.task_id != task.task_uid]
     if not of_kind or any((one.details or {}).get(DECLINED) for one in of_kind):
         return None
     of_task = procedures.words(task, text)
-    return None if any(trigger_words.fits(one.trigger_pattern, of_task) for one in known) else pattern
+    return None if any(trigger_words.fits(one.trigger_pattern, of_task) for one in every) else pattern
 
 
-def named(task: task_memory.TaskMemory, text: str) -> str | None:
-    """The procedure by which the user wants it done: what others wrote names none."""
-    if not task.asked_by_user:
+def named(name: str, task: task_memory.TaskMemory, written: str, every: Iterable[api.Procedure]) -> str | None:
+    """The procedure that a model says the user names, if it is missing: `written` is what the user wrote, and has it.
+    What others wrote names none."""
+    plain = " ".join(name.split())
+    if not task.asked_by_user or not trigger_words.tokens(plain) or len(plain) > _NAME_CHARS:
         return None
-    for said in (*(one.text for one in reversed(task.messages)), text):
-        for pattern in _NAMED:
-            if (found := pattern.search(said)) is not None:
-                # One blank between words first: an expression looks for the end of the name from each of them.
-                plain = " ".join((found["quoted"] or found["plain"])[:_NAME_READ].split())
-                name = plain if found["quoted"] else _NAME_ENDS.sub("", plain + " ").strip()
-                if trigger_words.tokens(name) and len(name) <= _NAME_CHARS:
-                    return name
-    return None
+    words = trigger_words.Words(trigger_words.tokens(plain))
+    known = any(trigger_words.fits(one.trigger_pattern, words) for one in every)
+    return None if known or not intent.rests(plain, written) else plain
 
 
 def question(pattern: str, language: str) -> str:
@@ -140,9 +109,7 @@ def answered(state: Mapping[str, Any], task: task_memory.TaskMemory) -> tuple[st
 
 
 def lines(text: str, agents: registry.Registry) -> list[Line]:
-    """The steps of an answer; none for a no."""
-    if text.strip().strip(".!").casefold() in _NO:
-        return []
+    """The steps of an answer, if it is one: whether it is says a model."""
     written = [line for line in text.splitlines() if line.strip()]
     parts = written if len(written) > 1 else [part for line in written for part in _BREAKS.split(line)]
     found = []

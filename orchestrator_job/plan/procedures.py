@@ -8,15 +8,17 @@ and pages, and are of one project, where a procedure is of the whole client.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from crds import pendingtask
 from kb import api
 from orchestrator_job.agents import registry
 from orchestrator_job.effects import trigger_words
 from orchestrator_job.model import excerpt
-from orchestrator_job.plan import category, execution_plan
+from orchestrator_job.plan import execution_plan
 from orchestrator_job.store import delegation_models, task_memory
 
 _QUESTION = 500
@@ -24,6 +26,19 @@ _QUESTION = 500
 _LIMITS = 8000
 """Bytes of a step's parameters in a prompt, all of them together."""
 _LEARNED_SHOWN = 3
+_SEEN = 100_000
+"""Characters of a text that are looked at."""
+_TYPES = {
+    pendingtask.Type.EMAIL: "email",
+    pendingtask.Type.WIKI: "wiki",
+    pendingtask.Type.BUG_TRACKER: "issue",
+    pendingtask.Type.GIT: "git",
+    pendingtask.Type.USER_INPUT: "chat",
+    pendingtask.Type.USER_TASK: "order",
+    pendingtask.Type.SCHEDULED: "scheduled",
+    pendingtask.Type.LINK: "link",
+    pendingtask.Type.MEETING: "meeting",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +61,31 @@ def chosen(every: Iterable[api.Procedure], of_task: trigger_words.Words) -> Foun
 
 def words(task: task_memory.TaskMemory, text: str) -> trigger_words.Words:
     """The words of a task that a trigger may name: those of its facets, title and text."""
-    said = [*category.facets(task, text), task.title, text, *(str(tag) for tag in _tags(task))]
+    said = [*facets(task, text), task.title, text, *(str(tag) for tag in _tags(task))]
     return trigger_words.Words(word for part in said for word in trigger_words.tokens(part))
 
 
 def trigger(task: task_memory.TaskMemory, text: str) -> str:
     """The trigger of what is learned from this task, such as `email_deadline_question`."""
-    return "_".join(category.facets(task, text))
+    return "_".join(facets(task, text))
+
+
+def facets(task: task_memory.TaskMemory, text: str) -> tuple[str, ...]:
+    """What the task is by words that triggers of procedures are made of: where it came from, `bug_report`, `deadline`,
+    `question`; in this order."""
+    found = [_TYPES[task.type]]
+    if task.type is pendingtask.Type.BUG_TRACKER:
+        found.append("bug_report")
+    if task.structured_data.get("deadline"):
+        found.append("deadline")
+    if _asks(excerpt.edges(text, _SEEN)):
+        found.append("question")
+    return tuple(found)
+
+
+def _asks(text: str) -> bool:
+    """Whether it has a question mark, of whatever script (Unicode's names of characters)."""
+    return any("QUESTION MARK" in unicodedata.name(sign, "") for sign in set(text) if not sign.isalnum())
 
 
 def drafts(procedure: api.Procedure, agents: registry.Registry, question: str) -> list[execution_plan.Wanted]:

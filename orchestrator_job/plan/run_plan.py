@@ -14,7 +14,7 @@ from pydantic.alias_generators import to_camel
 
 from contracts.rules import enforce_lines
 from crds import pendingtask
-from orchestrator_job.model import prompt_escape, step_tools
+from orchestrator_job.model import intent, prompt_escape, step_tools
 from router.client import reading, schema
 
 LEAST_STEPS, MOST_STEPS = 3, 7
@@ -69,9 +69,10 @@ class Draft(schema.Shape):
     steps: Annotated[tuple[Step, ...], Field(min_length=LEAST_STEPS, max_length=MOST_STEPS)]
 
 
-def wire(tools: Collection[str]) -> schema.Wire:
-    """What is sent as the shape of a plan, with these tools."""
-    return schema.wire(Draft, choices={"tools": list(tools)})
+def wire(tools: Collection[str], kinds: Collection[intent.Kind] = ()) -> schema.Wire:
+    """What is sent as the shape of a plan, with these tools; `kinds` are what can be worked on without one."""
+    plan = schema.wire(Draft, choices={"tools": list(tools)})
+    return schema.either(plan, intent.order(kinds)) if kinds else plan
 
 
 def judged(draft: Draft, held: enforce_lines.Provisions = _FREE) -> tuple[tuple[Step, ...], tuple[str, ...]]:

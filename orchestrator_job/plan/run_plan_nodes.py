@@ -12,7 +12,7 @@ import asyncio
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 
 import structlog
 
@@ -24,6 +24,7 @@ from orchestrator_job.answer import answer_prompt, evidence_pack, question, ques
 from orchestrator_job.context import rules_loader
 from orchestrator_job.model import (
     excerpt,
+    intent,
     model_calls,
     prompt_budget,
     prompt_escape,
@@ -50,6 +51,9 @@ _FRAME = 300
 """Bytes of an item's block without its content."""
 _LEAST_ITEM = 100
 _PROJECT_BYTES = 1200
+_ORDERS = """
+Where intent is neither advice nor respond, others plan and do the work: give intent, sentence and effects alone, and no
+steps. Else give steps alone."""
 _NEAREST = 3
 _NODES = 20
 _FOUND_PER_STEP = 3
@@ -84,8 +88,10 @@ class MakePlan:
         num_ctx: int | None,
         seconds: float,
         now: Callable[[], datetime],
+        kinds: tuple[intent.Kind, ...] = (),
     ) -> None:
-        """`seconds` bound the whole planning; `asks` has the calls and tokens of the round that a plan may take."""
+        """`seconds` bound the whole planning; `asks` has the calls and tokens of the round that a plan may take.
+        `kinds` are what an order of a user has in place of a plan."""
         self._task = task
         self._kb = kb
         self._store = store
@@ -96,16 +102,18 @@ class MakePlan:
         self._num_ctx = num_ctx
         self._seconds = seconds
         self._now = now
+        self._kinds = kinds if task.asked_by_user else ()
 
     async def __call__(self, state: State) -> State:
-        """Writes plan, a failed one included. Raises Fenced, StoreUnavailable, and what a refused token raises."""
+        """Writes plan, a failed one included, or intent of what is worked on. Raises Fenced, StoreUnavailable, and what
+        a refused token raises."""
         number, earlier = state["round"], run_plan.load(state.get("plan"))
         items = evidence_pack.load(await self._store.get(state["pack"]))
         held = await self._loader.of(state)
         try:
             async with asyncio.timeout(self._seconds):
                 context = Context(held, items, await self._project(held))
-                steps, notes = await self._planned(state, context, earlier)
+                planned = await self._planned(state, context, earlier)
         except TimeoutError:
             made = run_plan.failed(f"It took more than {self._seconds:g} seconds.", earlier, number, self._model)
         except router_client.Unauthorized:
@@ -120,6 +128,10 @@ class MakePlan:
             made = run_plan.failed(error.message, earlier, number, self._model)
         else:
             reason = f"The user added to the task, which began round {number}."
+            if isinstance(planned, intent.Intent):
+                _log.info("ordered", intent=planned.kind.value)
+                return {"intent": planned.at(self._now()).dump()}
+            steps, notes = planned
             made = run_plan.made(steps, notes, earlier, number, self._model, reason)
         _log.info("planned", version=made.version, steps=len(made.steps), dropped=len(made.notes), failure=made.failure)
         return {"plan": run_plan.dump(made)}
@@ -141,25 +153,36 @@ class MakePlan:
 
     async def _planned(
         self, state: State, context: Context, earlier: run_plan.Plan | None
-    ) -> tuple[tuple[run_plan.Step, ...], tuple[str, ...]]:
+    ) -> tuple[tuple[run_plan.Step, ...], tuple[str, ...]] | intent.Intent:
         tools = run_plan.allowed(context.rules.provisions)
         asked = await question_store.load(state, self._store)
         window, rules = self._num_ctx or NUM_CTX, context.rules.provisions
-        today = self._now().date()
+        now = self._now()
+
+        def judge(draft: run_plan.Draft) -> tuple[tuple[run_plan.Step, ...], tuple[str, ...]] | intent.Intent:
+            return run_plan.judged(prompt_escape.restored(draft), rules)
+
+        def order(reply: intent.Ordered) -> tuple[tuple[run_plan.Step, ...], tuple[str, ...]] | intent.Intent:
+            wanted = intent.read(reply, asked.text, state["round"])
+            if wanted is None or wanted.kind not in self._kinds:
+                raise reading.Unusable("intent: is nothing that is worked on without a plan; give steps")
+            return wanted
+
         return await self._asks.shaped(
             "plan",
             f"r{state['round']}.plan",
-            messages(asked, context, today, tools, earlier, window),
+            messages(asked, context, now, tools, earlier, window, self._kinds),
             run_plan.Draft,
-            lambda draft: run_plan.judged(prompt_escape.restored(draft), rules),
-            wire=run_plan.wire(tools),
+            judge,
+            wire=run_plan.wire(tools, self._kinds),
             priority=self._urgency,
             model=self._model,
             num_ctx=self._num_ctx,
             num_predict=_ANSWER_TOKENS,
             # The third try plans from what is nearest to the task alone.
-            smaller=lambda: messages(asked, context.nearest(), today, tools, earlier, window),
+            smaller=lambda: messages(asked, context.nearest(), now, tools, earlier, window, self._kinds),
             final=True,
+            ordered=order if self._kinds else None,
         )
 
 
@@ -228,18 +251,20 @@ class FollowPlan:
 def messages(
     asked: excerpt.Parts | str,
     context: Context,
-    today: date,
+    now: datetime,
     tools: tuple[str, ...],
     earlier: run_plan.Plan | None = None,
     num_ctx: int = NUM_CTX,
+    kinds: tuple[intent.Kind, ...] = (),
 ) -> list[dict[str, str]]:
     """System and user message, within `num_ctx` tokens with the answer; evidence and project are cut to it, and of a
     question that does not fit beside evidence the middle is left out.
 
     Rules are never cut. Raises Unusable when they leave no room for evidence.
     """
-    system = f"{prompts.tagged(NAME)}{answer_prompt.rules(context.rules)}"
-    before = f"Today: {today.isoformat()}\nTools: {', '.join(tools)}"
+    ordered = f"{intent.asked(kinds)}{_ORDERS}" if kinds else ""
+    system = f"{prompts.tagged(NAME)}{ordered}{answer_prompt.rules(context.rules)}"
+    before = f"{context.rules.today(now)}\nTools: {', '.join(tools)}"
     followed = run_plan.block(earlier)
     fitted = prompt_budget.fit(
         asked,

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from crds import exit_reasons
-from orchestrator_job.answer import evidence_pack, language, model_answer
+from crds import approvals, exit_reasons
+from orchestrator_job.answer import evidence_pack, model_answer
 from orchestrator_job.answer.model_answer import Answer
 from orchestrator_job.context import rules_loader, significance
-from orchestrator_job.effects import ledger, patches
-from orchestrator_job.model import rules_context
-from orchestrator_job.plan import category, goal_paths, run_plan
+from orchestrator_job.effects import ledger, ledger_entries, patches
+from orchestrator_job.model import intent, rules_context
+from orchestrator_job.plan import goal_paths, run_plan
 from orchestrator_job.store import artifacts, delegation_models, delegation_progress, task_memory
 from orchestrator_job.store.graph_state import State
 
@@ -87,6 +87,7 @@ class Account:
             "approval": state.get("approval") or None,
             # A result is written over the one before, which may have asked for the approval of effects.
             "waiting": [],
+            "effects": [_done(name, allowed) for name, allowed in await self._book.done()],
             "about": "",
             **_handed_back(outputs, await self._changed(state)),
             **found,
@@ -103,7 +104,7 @@ class Account:
         goals: Any = await self._store.get(work.goals) if work.goals else []
         ended = [work.ended.get(number, goal_paths.OPEN) for number in range(1, len(goals) + 1)]
         return {
-            "taskCategory": state.get("category"),
+            "taskCategory": intent.of(state).category.value,
             "taskAction": significance.action(outputs, await self._effects(state)),
             "goals": [{"title": one["title"], "state": how} for one, how in zip(goals, ended, strict=True)],
             "stepResults": [*learned, *found["stepResults"]],
@@ -129,16 +130,28 @@ class Account:
     async def _delegated(
         self, state: State, outputs: list[dict[str, Any]], *, rejected: bool
     ) -> significance.Delegated:
-        document = str(await self._store.get(state["document"]))
         made = delegation_models.ExecutionPlan.model_validate(await self._store.get(state["execution_plan"]["key"]))
         return significance.Delegated(
-            category=category.of(self._task, document, state.get("response_language") or language.DEFAULT),
+            category=intent.of(state).category,
             tasks={one.delegation_id: one.task_summary for one in made.delegations},
             outputs=outputs,
             effects=await self._effects(state),
             # What a rejected answer was written from is withheld with it.
             states={} if rejected else state["delegation_states"],
         )
+
+
+def _done(name: str, allowed: ledger_entries.Allowed) -> dict[str, Any]:
+    """An effect that was done, and what allowed it."""
+    done = approvals.Done(
+        id=name,
+        tool=allowed["tool"],
+        connection=allowed["connection"],
+        targets=tuple(allowed["targets"]),
+        allowed_by=approvals.AllowedBy(allowed["by"]),
+        permit=allowed["name"],
+    )
+    return done.wire()
 
 
 def _misquoted(given: Answer) -> list[dict[str, Any]]:

@@ -23,19 +23,20 @@ import structlog
 
 import crds.errors
 from contracts.rules import enforce_lines
-from crds import pendingtask
 from kb import api
 from kb import client as kb_client
 from orchestrator_job import errors, outcome
 from orchestrator_job.answer import evidence_pack, model_answer, question_store
-from orchestrator_job.model import excerpt, repetition, telemetry
+from orchestrator_job.model import excerpt, intent, model_calls, prompt_escape, prompts, repetition, telemetry
 from orchestrator_job.run import run_context
-from orchestrator_job.store import task_memory
 from orchestrator_job.store.graph_state import State
+from router import client as router_client
 from text import quotations
 
 _log = structlog.get_logger("orchestrator_job.run.consult")
 NAME = "consult"
+INTENT = "intent.v1"
+_INTENT_TOKENS = 512
 RESUME_SECONDS = 120.0
 """For so long the agent works on while no process of the run reads."""
 _QUERY_CHARS = 8000
@@ -49,10 +50,53 @@ _UNRATED = 0.5
 """Confidence of what the knowledge base does not rate: relationships, code, pages and what was seen on them."""
 
 
-def consults(state: State, task: task_memory.TaskMemory, *, wanted: bool) -> bool:
-    """Whether the agent answers: a question of a user, where nothing else is ordered. Orders are worked on as ever."""
-    works = state.get("category") in ("generative", "epic") or state.get("action", "respond") != "respond"
-    return wanted and task.type is pendingtask.Type.USER_INPUT and not works
+def consults(state: State, *, delegates: bool) -> bool:
+    """Whether the agent answers: a question of a user, where nothing is ordered that the run's graph works on. That of
+    delegations works on all that has an effect."""
+    wanted = intent.of(state)
+    return not wanted.works and not (delegates and wanted.effects)
+
+
+class AskIntent:
+    """Asks the model what a user wants, where no reply of the run's graph would say it before the agent is asked.
+    `kinds` are what the graph works on."""
+
+    def __init__(self, run: run_context.RunContext, asks: model_calls.Asking, kinds: Sequence[intent.Kind]) -> None:
+        self._run = run
+        self._asks = asks
+        self._kinds = tuple(kinds)
+
+    async def __call__(self, state: State) -> State:
+        """Writes intent. Raises Fenced, what a refused token raises, and Unavailable while no model can be asked."""
+        run, number = self._run, state["round"]
+        held = await run.loader.of(state)
+        asked = await question_store.load(state, run.store)
+        said = prompt_escape.defuse(held.conversation)
+        before = f"<conversation>\n{said}\n</conversation>\n" if said else ""
+        question = prompt_escape.defuse(asked.within(_QUERY_CHARS))
+        light = run.settings.planner_model
+        try:
+            found = await self._asks.shaped(
+                "intent",
+                f"r{number}.intent",
+                [
+                    {"role": "system", "content": prompts.tagged(INTENT) + intent.asked(self._kinds)},
+                    {"role": "user", "content": f"{held.today(run.now())}\n{before}<question>{question}</question>"},
+                ],
+                intent.Ordered,
+                lambda reply: intent.read(reply, asked.text, number),
+                wire=intent.order((*intent.ANSWERED, *self._kinds)),
+                priority=run.beside if light else run.settings.priority,
+                model=light or run.settings.model,
+                num_ctx=run.settings.planner_num_ctx if light else run.settings.num_ctx,
+                num_predict=_INTENT_TOKENS,
+            )
+        except router_client.Unauthorized:
+            raise
+        except (errors.BudgetExhausted, errors.InvalidOutput, router_client.Rejected) as error:
+            _log.warning("what the user wants is not known; it is answered", reason=error.message)
+            found = None
+        return {"intent": (found or intent.Intent(round=number)).at(run.now()).dump()}
 
 
 @dataclass
@@ -190,6 +234,8 @@ class Consult:
             await self._book(number, event, read.stream)
         if event.type == "result":
             read.note(event.objects or ())
+        elif event.verdict == api.THOUGHTS:
+            read.text.clear()
         elif event.type == "token":
             read.text.append(event.content or "")
         elif event.type == "error":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from orchestrator_job.agents import execution, executor, inflight_effects, metrics, registry
+from orchestrator_job.agents import execution, inflight_effects, loop, metrics, registry
 from orchestrator_job.effects import journal
 from orchestrator_job.model import budget, model_calls
 from orchestrator_job.plan import plan_delegations, procedure_question
@@ -27,9 +27,9 @@ class Parts:
         pool = budget.Budget(self.run.guard, self.run.limits, self.left)
         return model_calls.Asking(self.run.router, pool, self.run.retries, num_ctx=self.run.settings.num_ctx)
 
-    def means(self) -> executor.Means:
+    def means(self) -> loop.Means:
         """What the loops of agents work with, without tools."""
-        return executor.Means(
+        return loop.Means(
             agents=registry.Registry.load(),
             tools={},
             asks=self.asks(),
@@ -113,7 +113,8 @@ class Parts:
     def unsettled(self, opener: execution.Opener) -> inflight_effects.Unsettled:
         """What settles the effects of earlier rounds."""
         records = journal.Journal(self.run.database, self.run.guard, self.run.store, self.run.now)
-        return inflight_effects.Unsettled(self.run.book, records, self.run.retries, self.run.task.scope, opener)
+        run = self.run
+        return inflight_effects.Unsettled(run.book, records, run.retries, run.task.scope, run.now, opener)
 
     def consent(self) -> consent.Consent:
         """The node `consent`."""

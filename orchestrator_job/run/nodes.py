@@ -9,18 +9,20 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
-from collections.abc import Callable, Mapping
 
 import structlog
 
+from contracts.rules import time_zones
 from kb import api
 from orchestrator_job import errors
 from orchestrator_job.answer import answer_prompt, citations, evidence_pack, model_answer, question, question_store
-from orchestrator_job.model import excerpt, model_calls, prompt_escape, repetition, step_tools
+from orchestrator_job.model import excerpt, intent, model_calls, prompt_escape, repetition, step_tools
 from orchestrator_job.plan import run_plan
 from orchestrator_job.run import run_context
+from orchestrator_job.store import task_memory
 from orchestrator_job.store.graph_state import State
 from router import client as router_client
+from router.client import reading
 
 _log = structlog.get_logger("orchestrator_job.run.nodes")
 
@@ -40,18 +42,14 @@ class Intake:
     """Loads the rules, what is known about the user, what was done and said before, and the task's text, all side by
     side; forms question and query."""
 
-    def __init__(
-        self, run: run_context.RunContext, recognize: Callable[[str], Mapping[str, str]] = lambda text: {}
-    ) -> None:
-        """`recognize` gives category and action of a task's text, for the graph that goes by them."""
+    def __init__(self, run: run_context.RunContext) -> None:
         self._run = run
         self._task = run.task
         self._store = run.store
         self._loader = run.loader
-        self._recognize = recognize
 
     async def __call__(self, state: State) -> State:
-        """Writes standing, session_memory, document, question, asked, query, model, category and action.
+        """Writes standing, session_memory, document, question, asked, query and model.
 
         Raises InvalidInput for unusable content or rules.
         """
@@ -61,7 +59,7 @@ class Intake:
         if not document.strip():
             raise errors.InvalidInput("The task's content is blank.", field="spec.content", remedy="Write what to do.")
         # First what can be refused; then the rest beside each other.
-        held = await self._loader.keep(found, number, excerpt.edges(document, _LOOKED_AT))
+        held = await self._loader.keep(found, number, excerpt.edges(document, _LOOKED_AT), zone(self._task, document))
         session, stored, asked = await asyncio.gather(
             self._loader.keep_session(found, number),
             self._store.put(document, number),
@@ -74,8 +72,7 @@ class Intake:
             "query": question.query(self._task, document),
             "model": "",
         }
-        recognized: State = {**self._recognize(document)}  # type: ignore[typeddict-item]  # two of its keys
-        return {**read, **asked, **recognized}
+        return {**read, **asked}
 
     async def _text(self) -> str:
         ref = self._task.content_ref
@@ -96,6 +93,19 @@ class Intake:
                 field="spec.contentRef",
                 remedy="Store its text.",
             ) from error
+
+
+def zone(task: task_memory.TaskMemory, document: str) -> str:
+    """The time zone that a task names, or else its user, the latest word first; "" where neither does. Raises
+    InvalidInput for one that is none."""
+    if task.time_zone:
+        try:
+            return time_zones.parse(task.time_zone)
+        except ValueError as error:
+            raise errors.InvalidInput(f"{error}.", field="spec.timeZone", remedy="Create the task anew.") from error
+    said = [*(one.text for one in reversed(task.answers)), *(one.text for one in reversed(task.messages))]
+    own = [*said, document] if task.asked_by_user else said
+    return next(filter(None, map(time_zones.written, own)), "")
 
 
 class Evidence:
@@ -155,45 +165,80 @@ class Respond:
         self._room = room
 
     async def __call__(self, state: State) -> State:
-        """Writes answer and trail; raises InvalidOutput, BudgetExhausted or Stuck."""
+        """Writes answer and trail, or, where that is asked for first, intent, without an answer to what is worked on.
+        Raises InvalidOutput, BudgetExhausted or Stuck."""
         items = evidence_pack.load(await self._store.get(state["pack"]))
-        given = await self._answer(state, items)
+        # What others wrote orders nothing, and what is known is not asked for again.
+        asks = self._run.task.asked_by_user and intent.known(state) is None
+        wanted, given = await self._answer(state, items, self._run.kinds if asks else None)
+        said: State = {"intent": wanted.dump()} if wanted is not None else {}
+        if given is None:
+            return said
         trail: list[str] = []
         if given.needs_input:
             asked = sorted(" ".join(each.lower().split()) for each in given.questions)
             trail = repetition.note(state.get("trail", []), "ask", list(asked))
-        return {"answer": await self._store.put(given.model_dump(by_alias=True), state["round"]), "trail": trail}
+        return {
+            **said,
+            "answer": await self._store.put(given.model_dump(by_alias=True), state["round"]),
+            "trail": trail,
+        }
 
-    async def _answer(self, state: State, items: tuple[evidence_pack.Item, ...]) -> model_answer.Answer:
+    async def _answer(
+        self, state: State, items: tuple[evidence_pack.Item, ...], kinds: tuple[intent.Kind, ...] | None
+    ) -> tuple[intent.Intent | None, model_answer.Answer | None]:
+        """What is wanted, where the model is asked for it, and the answer, where it is not worked on."""
         held = await self._run.loader.of(state)
         followed = run_plan.of_round(state.get("plan"), state["round"])
         asked = (await question_store.load(state, self._store)).within(self._room.most)
-        settings, provided, today = self._run.settings, held.provisions, self._run.now().date()
+        settings, provided, now = self._run.settings, held.provisions, self._run.now()
         ids = [item.id for item in items]
         sources = citations.Sources(items, own=[asked], beside=held.texts)
         attempts = citations.Tries(sources, provided)
         shown = list(ids)
+        wanted: intent.Intent | None = None
+        refused = False
+        """Whether the latest reply was an order that is none."""
+        whole = (await question_store.load(state, self._store)).text
 
-        def judge(draft: model_answer.Draft) -> model_answer.Checked:
+        def read(reply: intent.Worded | intent.Ordered) -> bool:
+            """Whether it is worked on. Raises Unusable."""
+            nonlocal wanted, refused
+            refused = True
+            wanted = intent.read(reply, whole, state["round"]) if kinds is not None else None
+            refused = False
+            return wanted is not None and wanted.kind in (kinds or ())
+
+        def order(reply: intent.Ordered) -> None:
+            nonlocal refused
+            if not read(reply):
+                refused = True
+                raise reading.Unusable("intent: is nothing that can be worked on here; answer the question")
+
+        def judge(draft: model_answer.Draft) -> model_answer.Checked | None:
+            if read(draft):
+                return None
             given = model_answer.judged(draft, shown, provided)
             return attempts.take(given.model_copy(update={"answer": prompt_escape.restore(given.answer)}))
 
         def smaller() -> list[dict[str, str]]:
             # The evidence is best first, and each item keeps its number. A token is a byte at least: this fits.
             window = settings.num_ctx or _WINDOW
-            about = sum(excerpt.size(part["content"]) for part in answer_prompt.messages(asked, (), today, held))
+            about = sum(
+                excerpt.size(part["content"]) for part in answer_prompt.messages(asked, (), now, held, kinds=kinds)
+            )
             nearest = evidence_pack.shortened(items[:_NEAREST], window - min(model_answer.TOKENS, window // 4) - about)
             shown[:] = [item.id for item in nearest]
-            return answer_prompt.messages(asked, nearest, today, held)
+            return answer_prompt.messages(asked, nearest, now, held, kinds=kinds)
 
         try:
             given = await self._asks.shaped(
                 "answer",
                 f"r{state['round']}.respond",
-                answer_prompt.messages(asked, items, today, held, run_plan.block(followed)),
+                answer_prompt.messages(asked, items, now, held, run_plan.block(followed), kinds),
                 model_answer.Draft,
                 judge,
-                wire=model_answer.wire(ids, provided),
+                wire=model_answer.wire(ids, provided, kinds),
                 choices={"citations": ids},
                 priority=settings.priority,
                 model=settings.model,
@@ -201,6 +246,7 @@ class Respond:
                 num_predict=model_answer.TOKENS,
                 smaller=smaller,
                 final=True,
+                ordered=order if kinds else None,
             )
         except (
             errors.BudgetExhausted,
@@ -208,8 +254,21 @@ class Respond:
             router_client.Rejected,
             router_client.Unavailable,
         ) as error:
-            if attempts.last is None or isinstance(error, router_client.Unauthorized):
+            if isinstance(error, router_client.Unauthorized):
                 raise
-            return attempts.last
+            if attempts.last is not None:
+                return wanted, attempts.last
+            if not (kinds and refused and isinstance(error, errors.InvalidOutput)):
+                raise
+            # What orders nothing that the user has written, again and again, is one thing that is answered.
+            return await self._answer(state, items, ())
+        if given is None and wanted is not None:
+            _log.info("ordered", intent=wanted.kind.value, not_before=wanted.not_before)
+            if not wanted.at(now).answered:
+                return wanted, None
+            # What is said of it is the notice at the end of each answer.
+            nothing = model_answer.Answer(answer="", citations=[], confidence=1, needs_input=False, questions=[])
+            return wanted.at(now), nothing
+        assert given is not None
         _log.info("answered", citations=given.citations, needs_input=given.needs_input)
-        return given
+        return wanted, given

@@ -13,7 +13,7 @@ from crds.priority import Priority
 from kb import client as kb_client
 from orchestrator_job.context import conversation, rules_loader
 from orchestrator_job.effects import ledger, patches
-from orchestrator_job.model import budget, telemetry
+from orchestrator_job.model import budget, intent, telemetry
 from orchestrator_job.run import account
 from orchestrator_job.settings import Settings
 from orchestrator_job.store import artifacts, fence, mongo, retry, task_memory
@@ -63,6 +63,14 @@ class RunContext:
     def beside(self) -> Priority:
         """Priority of queries to the knowledge base, and of a planner that is not the run's own model."""
         return beside(self.settings)
+
+    @property
+    def kinds(self) -> tuple[intent.Kind, ...]:
+        """What the legacy graph works on in this run, in place of an answer."""
+        limits = self.limits
+        return intent.works(
+            delegates=bool(limits.delegations and limits.depth), outside=bool(self.settings.sources_url)
+        )
 
     @property
     def limits(self) -> budget.Limits:

@@ -16,7 +16,7 @@ import functools
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import datetime
 
 import structlog
 from pydantic import JsonValue
@@ -236,9 +236,9 @@ class Synthesize:
         self, state: State, merged: Merged, checked: _Checked, spoken: str, held: rules_context.Standing
     ) -> model_answer.Answer:
         means = self._means
-        today, window = means.now().date(), means.num_ctx or NUM_CTX
+        now, window = means.now(), means.num_ctx or NUM_CTX
         asked, lacking = await question_store.load(state, means.store), (checked.unconfirmed, checked.unchecked)
-        talk, shown = messages(asked, merged, checked.items, lacking, spoken, today, held, window)
+        talk, shown = messages(asked, merged, checked.items, lacking, spoken, now, held, window)
         if talk is None:
             return plainly(merged, *lacking)
         beside = [*(one.result for one in merged.usable), *merged.missing, *held.texts]
@@ -419,7 +419,7 @@ def messages(
     items: Sequence[evidence_pack.Item],
     lacking: tuple[Sequence[str], Sequence[str]],
     spoken: str,
-    today: date,
+    now: datetime,
     held: rules_context.Standing,
     num_ctx: int,
 ) -> tuple[list[dict[str, str]] | None, list[evidence_pack.Item]]:
@@ -427,7 +427,7 @@ def messages(
     the least relevant first, and so does the middle of a long question. `lacking` are the statements that nothing
     supports, and those that were not checked. None in place of the messages where the reports alone do not fit."""
     system = f"{prompts.tagged(PROMPT)}{answer_prompt.about(held)}{answer_prompt.rules(held)}"
-    parts = [f"Today: {today.isoformat()}\nLanguage of the answer: {spoken}"]
+    parts = [f"{held.today(now)}\nLanguage of the answer: {spoken}"]
     if known := answer_prompt.background(held).rstrip():
         parts.append(known)
     parts += [_report(one) for one in merged.usable]

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from crds import pendingtask
 from orchestrator_job.agents import dag
-from orchestrator_job.answer import language, question
-from orchestrator_job.model import budget, model_calls, rules_context
-from orchestrator_job.plan import category, goal_paths, run_plan_nodes
-from orchestrator_job.run import consult, finalize, node_records, nodes, run_context
+from orchestrator_job.answer import question
+from orchestrator_job.model import budget, intent, model_calls, rules_context
+from orchestrator_job.plan import goal_paths, run_plan_nodes
+from orchestrator_job.run import consult, finalize, node_records, nodes, run_context, undone
 from orchestrator_job.store import graph_state, retry
 from orchestrator_job.store.graph_state import State
 from router.client import asking
@@ -75,13 +76,17 @@ class Wiring:
         """The way by the decision agent, which is the same in both graphs."""
 
         def after_intake(state: State) -> str:
-            wanted = self.run.settings.use_decision_agent
-            return consult.NAME if consult.consults(state, self.run.task, wanted=wanted) else "evidence"
+            consulted = self._may_consult and consult.consults(state, delegates=self.run.settings.use_delegation_graph)
+            return consult.NAME if consulted else "evidence"
 
         return {
             "intake": graph_module.Fan("evidence", (consult.NAME,), after_intake),
             consult.NAME: graph_module.Fan("approve", (), lambda state: "approve"),
         }
+
+    @property
+    def _may_consult(self) -> bool:
+        return self.run.settings.use_decision_agent and self.run.task.type is pendingtask.Type.USER_INPUT
 
     def _observed(self, name: str, node: graph_state.Node) -> graph_state.Node:
         """`node` within its own span, and with its times noted."""
@@ -114,8 +119,10 @@ class Wiring:
 
             return step
 
-        async def respond(state: State) -> State:
+        async def answered(state: State) -> State:
             return await (later(goal_paths.RESPOND) if goal_paths.worked(state) else own[goal_paths.RESPOND])(state)
+
+        respond = self._concluded(answered)
 
         return [
             *((name, own[name]) for name in ("intake", consult.NAME, "evidence")),
@@ -124,15 +131,6 @@ class Wiring:
             (goal_paths.RESPOND, respond),
             *((name, own[name]) for name in ("approve", "finalize")),
         ]
-
-    def _recognized(self, document: str) -> Mapping[str, str]:
-        """Category and action of the task's text; a task without delegations has an answer alone."""
-        settings, task, limits = self.run.settings, self.run.task, self.run.limits
-        if not (limits.delegations and limits.depth):
-            return {"category": "", "action": category.Action.RESPOND}
-        spoken = language.of([document])
-        kind, action = category.path(task, document, spoken, outside=bool(settings.sources_url))
-        return {"category": kind.value, "action": action.value}
 
     def _delegating(self) -> list[tuple[str, graph_state.Node]]:
         """The nodes of the delegation graph; those at its ends are the ones of the other graph."""
@@ -144,7 +142,7 @@ class Wiring:
             (dag.ASK, parts.ask()),
             (dag.EXECUTE, parts.execute(self._opener())),
             (dag.CONSENT, parts.consent()),
-            (dag.SYNTHESIZE, parts.synthesize()),
+            (dag.SYNTHESIZE, self._concluded(parts.synthesize())),
             *((name, legacy[name]) for name in ("approve", "finalize")),
         ]
 
@@ -188,7 +186,7 @@ class Wiring:
         first_chars = int(settings.evidence_chars * (_FIRST_SEARCH if settings.plans else 1))
         return [
             ("intake", self._settling()),
-            (consult.NAME, self.agent),
+            (consult.NAME, self._concluded(self.agent)),
             ("evidence", nodes.Evidence(context, max_results=_PASSAGES, context_chars=first_chars, room=room)),
             (
                 "plan",
@@ -203,6 +201,7 @@ class Wiring:
                     num_ctx=settings.planner_num_ctx,
                     seconds=settings.plan_seconds,
                     now=context.now,
+                    kinds=context.kinds,
                 ),
             ),
             (
@@ -222,6 +221,10 @@ class Wiring:
             ("approve", finalize.Approval(context)),
             ("finalize", finalize.Finalize(context, self._learn)),
         ]
+
+    def _concluded(self, node: graph_state.Node) -> graph_state.Node:
+        """The node, whose answer ends with what was not done."""
+        return undone.Concluded(self.run, node, self._asking(self.run.limits, retry.Retry(undone.UNAVAILABLE_SECONDS)))
 
     def _asking(self, limits: budget.Limits, retries: retry.Retry) -> model_calls.Asking:
         return model_calls.Asking(self.run.router, budget.Budget(self.run.guard, limits), retries)
@@ -246,12 +249,20 @@ class Wiring:
     def _settling(self) -> graph_state.Node:
         """Intake, which first of all in a round settles the effects that earlier rounds have begun. Raises
         NeedsApproval where a person has to decide about one."""
-        read = nodes.Intake(self.run, self._recognized)
+        read = nodes.Intake(self.run)
+        kinds = (
+            tuple(intent.MEANS)[len(intent.ANSWERED) :] if self.run.settings.use_delegation_graph else self.run.kinds
+        )
+        asks = self._asking(self.run.limits, self.run.retries)
+        wanted = consult.AskIntent(self.run, asks, kinds) if self._may_consult else None
 
         async def intake(state: State) -> State:
             changed = await read(state)
             number = state["round"]
-            if number > 1 and await self.run.book.started(number):
+            if wanted is not None:
+                changed |= await wanted({**state, **changed})
+            book = self.run.book
+            if number > 1 and (await book.started(number) or await book.approved(number)):
                 parts = self._parts()
                 known: State = {**state, **changed}
                 requests = await parts.unsettled(self._opener()).settle(number, await self.run.loader.of(known))

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from orchestrator_job import errors
 from orchestrator_job.store import fence, mongo
+from text import surrogates
 
 COLLECTION = "orchestrator_artifacts"
 
@@ -29,7 +30,7 @@ class Artifacts:
 
     async def put(self, value: JsonValue, round_number: int) -> str:
         """Store the value durably and return its key for the state. Raises Fenced."""
-        body = json.dumps(value, ensure_ascii=False, sort_keys=True)
+        body = surrogates.clean(json.dumps(value, ensure_ascii=False, sort_keys=True))
         key = hashlib.sha256(body.encode()).hexdigest()
         own = {"_id": self._id(key)}
         change = {

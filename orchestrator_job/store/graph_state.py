@@ -42,10 +42,8 @@ class State(TypedDict, total=False):
     approval                 a person's decision on this round's answer (`Decided`); empty if no rule requires one
     exit_reason, summary, questions   the outcome of round `finished`
 
-    Of the legacy graph's paths beside the answer (`plan.goal_paths`):
-
-    category, action         what kind of task it is and what it has done
-    work                     what `goal_paths.Work` has: goals by reference, which steps they have and how they ended
+    intent                   what `model.intent.Intent` has: what is wanted, by a model; absent: not said yet
+    work                     of the legacy graph, what `goal_paths.Work` has: goals by reference, their steps and ends
 
     Of delegations, which are the steps of those paths as well (seed 000 "OrchestratorState Fields");
     `delegation_progress` reads and makes them:
@@ -83,8 +81,7 @@ class State(TypedDict, total=False):
     exit_reason: str
     summary: str
     questions: list[dict[str, str]]
-    category: str
-    action: str
+    intent: dict[str, Any]
     work: dict[str, Any]
     graph: str
     execution_plan: dict[str, Any]

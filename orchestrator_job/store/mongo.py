@@ -18,6 +18,7 @@ import pymongo.errors
 
 from orchestrator_job import errors
 from orchestrator_job.store import retry
+from text import surrogates
 
 T = TypeVar("T")
 Document = dict[str, Any]
@@ -82,7 +83,7 @@ class Database:
 
         def write() -> None:
             try:
-                self._at(collection).insert_one(dict(document))
+                _encoded(document, lambda one: self._at(collection).insert_one(dict(one)))
             except pymongo.errors.DuplicateKeyError:
                 return  # the existing document stays; the caller reads it
 
@@ -98,8 +99,11 @@ class Database:
 
         def write() -> Document | None:
             try:
-                return self._at(collection).find_one_and_update(
-                    query, change, upsert=upsert, return_document=pymongo.ReturnDocument.AFTER
+                return _encoded(
+                    change,
+                    lambda one: self._at(collection).find_one_and_update(
+                        query, one, upsert=upsert, return_document=pymongo.ReturnDocument.AFTER
+                    ),
                 )
             except pymongo.errors.DuplicateKeyError:
                 return None
@@ -120,6 +124,14 @@ class Database:
 
     def _at(self, collection: str) -> pymongo.collection.Collection[Document]:
         return self.client[self.name][collection]
+
+
+def _encoded(document: Mapping[str, Any], write: Callable[[Mapping[str, Any]], T]) -> T:
+    """What `write` gives for the document; without halves of characters where it has any."""
+    try:
+        return write(document)
+    except UnicodeEncodeError:
+        return write(surrogates.cleaned(dict(document)))
 
 
 def _translated(what: str, operation: Callable[[], T]) -> T:

@@ -49,6 +49,8 @@ class TaskMemory(BaseModel):
     routing_decision: str | None = None
     routing_reason: str | None = None
     budget: pendingtask.Budget | None = None
+    time_zone: str = ""
+    """That of the user, a name of the IANA database; "": the task does not say it."""
     attempt: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")

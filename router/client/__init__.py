@@ -15,7 +15,6 @@ from router.client.calls import (
     Rejected,
     Reply,
     Taken,
-    ToolCall,
     TooLong,
     Unauthorized,
     Unavailable,
@@ -24,6 +23,7 @@ from router.client.calls import (
     token_file,
     transport,
 )
+from router.client.choosing import ToolCall
 
 __all__ = [
     "CONNECT",

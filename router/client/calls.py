@@ -40,9 +40,10 @@ from pydantic import BaseModel, FiniteFloat, TypeAdapter, ValidationError
 from crds import addresses, errors, priority
 from router import announcement, keepalive
 from router.backends import verdict
-from router.client import choosing, endless, reading, schema, vectors
+from router.client import choosing, endless, schema, vectors
+from router.client.choosing import ToolCall
 from router.status import Status
-from text import json_lines
+from text import json_lines, surrogates
 
 if TYPE_CHECKING:
     import aiohttp
@@ -75,14 +76,6 @@ class Taken(Unavailable):
 
 class Rejected(errors.Permanent):
     """The request cannot succeed as it is; the message names the model or the field."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCall:
-    """A call of a tool that a model makes; `arguments` are as the backend read them, not validated."""
-
-    name: str
-    arguments: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +240,7 @@ class Client:
             body["format"] = format_schema
         if tools and model not in self._toolless:
             try:
-                return await self._whole(model, priority, {**body, "tools": list(tools)})
+                return choosing.written(await self._whole(model, priority, {**body, "tools": list(tools)}), tools)
             except Rejected as error:
                 # Ollama's server/images.go: "... does not support tools".
                 if "does not support tools" not in error.message:
@@ -545,16 +538,15 @@ def _text(message: Mapping[str, Any], name: str, model: str) -> str:
     text = message.get(name)
     if not isinstance(text, str | None):
         raise Broken(f"Model {model!r} sent a message whose {name} is no text.")
-    return reading.words(text or "")
+    return surrogates.clean(text or "")
 
 
 def _calls(message: Mapping[str, Any]) -> list[ToolCall]:
-    """The calls in one message; Ollama gives the arguments as an object."""
+    """The calls in one message. Ollama gives the arguments as an object, servers of OpenAI's API as a text of JSON."""
     listed = message.get("tool_calls")
     functions = [one.get("function") for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     made = [(str(one.get("name", "")), one.get("arguments")) for one in functions if isinstance(one, dict)]
-    # One that no store takes is none: nothing in a call is repaired.
-    return [ToolCall(*each) for each in made if reading.encodable(each)]
+    return [choosing.call(name, arguments) for name, arguments in made]
 
 
 def _count(record: Mapping[str, Any], name: str) -> int:

@@ -21,6 +21,7 @@ import pydantic
 
 from crds import errors
 from router.client import schema as schemas
+from text import surrogates
 
 S = TypeVar("S", bound=schemas.Shape)
 
@@ -41,13 +42,15 @@ _THOUGHTS = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 """What a model thinks before it answers: some servers leave it in the text. Without an end they are all of it."""
+_TAG_CHARS = len("</reasoning>")
+_CLOSED = re.compile(r"(?<!`)</think(?:ing)?>", re.IGNORECASE)
+_BEGUN_TAG = re.compile(r"(?:`|`?<[^<>`]*)\Z")
 _TAG = re.compile(rf"<(/?)(?:{_TAGS})>", re.IGNORECASE)
 _OPENING = re.compile(r"\{(?=\s*[\"}])")
 # A text without an end is one token: to look for its end again from each quotation mark in it would take for ever.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+(?P<closed>"?)|[][{}:,]|[^\s"][^\s"\][{}:,]*', re.DOTALL)
 _ENDED = re.compile(r"(?:[-+.\deE]*|t|tr|tru|f|fa|fal|fals|n|nu|nul|u[\da-fA-F]{0,3})\s*\Z")
 """What is left of a text at the place where it stops being JSON, if it only ends there."""
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _CLOSED_BY = {"{": "}", "[": "]"}
 _NAMES = frozenset({"true", "false", "null"})
 _WHOLE_NUMBER = re.compile(r"[#\[(]?\s*(-?\d{1,18})(?:\.0+)?\s*[\])]?")
@@ -108,10 +111,57 @@ def plain(text: str) -> str:
     return _THOUGHTS.sub("", text, count=1).strip()
 
 
+class Thoughts:
+    """Keeps the thoughts out of an answer in words that comes piece by piece."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._tag = ""
+        self._begun = False
+        self.before = False
+        """Whether all that was given before the last piece were thoughts: their beginning stood in the prompt."""
+
+    def feed(self, piece: str) -> str:
+        """What of the answer is certain with this piece."""
+        self._held += piece
+        self.before = False
+        while True:
+            if self._tag:
+                found = re.search(f"</{self._tag}>", self._held, re.IGNORECASE)
+                if found is None:
+                    return ""
+                self._held, self._tag = self._held[found.end() :], ""
+            elif not self._begun:
+                bare = self._held.lstrip()
+                opened = re.match(f"<({_TAGS})>", bare, re.IGNORECASE)
+                if opened is not None:
+                    self._held, self._tag = bare[opened.end() :], opened[1]
+                elif not bare or (bare[0] == "<" and len(bare) < _TAG_CHARS and ">" not in bare):
+                    return ""
+                else:
+                    self._begun = True
+            else:
+                closed = _CLOSED.search(self._held)
+                if closed is not None:
+                    self.before, self._begun = True, False
+                    self._held = self._held[closed.end() :]
+                    continue
+                # What may be the beginning of a tag waits.
+                ends = _BEGUN_TAG.search(self._held, max(0, len(self._held) - _TAG_CHARS))
+                start = ends.start() if ends is not None else len(self._held)
+                given, self._held = self._held[:start], self._held[start:]
+                return given
+
+    def end(self) -> str:
+        """The rest; thoughts without an end are no answer."""
+        given, self._held = ("" if self._tag else self._held), ""
+        return given
+
+
 def loaded(text: str) -> Any:
     """The JSON of a text as it was written. Raises ValueError, also for an object that says one thing twice."""
     try:
-        return json.loads(text, object_pairs_hook=_unambiguous)
+        return json.loads(text, object_pairs_hook=unambiguous)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 
@@ -121,11 +171,6 @@ def complaint(error: pydantic.ValidationError) -> str:
     listed = error.errors(include_url=False, include_input=False)[:_SHOWN]
     problems = [f"{'.'.join(map(str, each['loc'])) or 'the answer'}: {each['msg']}" for each in listed]
     return "; ".join(problems)[:1000]
-
-
-def words(text: str) -> str:
-    """A text without halves of characters, which no store takes."""
-    return _SURROGATE.sub("\ufffd", text)
 
 
 def encodable(value: Any) -> bool:
@@ -175,7 +220,8 @@ class _AmbiguousError(ValueError):
     """An object says one thing twice."""
 
 
-def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; raises ValueError for one that says one thing twice."""
     made: dict[str, Any] = {}
     for key, value in pairs:
         if key in made and made[key] != value:
@@ -186,13 +232,13 @@ def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _encodable(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The same without halves of characters, which no store takes."""
-    return _unambiguous([(_clean(key), _clean(value)) for key, value in pairs])
+    return unambiguous([(_clean(key), _clean(value)) for key, value in pairs])
 
 
 def _clean(value: Any) -> Any:
     if isinstance(value, list):
         return [_clean(item) for item in value]
-    return words(value) if isinstance(value, str) else value
+    return surrogates.clean(value) if isinstance(value, str) else value
 
 
 _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_encodable)

@@ -26,6 +26,7 @@ from typing import Annotated, Any, ClassVar, NewType
 import pydantic
 
 from router.client import resolving
+from text import surrogates
 
 Choices = Mapping[str, Sequence[str | int]]
 """Name of a property, as it is sent -> the values that it, or each item of it, may have."""
@@ -304,7 +305,7 @@ def _stripped(schema: Mapping[str, Any], use: _For) -> dict[str, Any]:
     """What may be sent of a schema of a `Resolver`. No grammar has descriptions; parameters of a tool have them."""
     made: dict[str, Any] = {}
     if use is _For.TOOL and isinstance(schema.get("description"), str):
-        made["description"] = _clean(schema["description"])
+        made["description"] = surrogates.clean(schema["description"])
     if isinstance(several := schema.get("anyOf"), Sequence):
         parts = [_stripped(part, use) for part in several if isinstance(part, Mapping)]
         # A text of a form or null is a text or null, twice.
@@ -365,7 +366,7 @@ def _nameable(name: str, use: _For) -> bool:
     """llama.cpp's converter takes a property "$ref" for a reference, and fails. outlines-core writes a name as it is,
     so that a quotation mark in it ends it."""
     plain = json.dumps(name, ensure_ascii=False) == f'"{name}"' or use is _For.TOOL
-    return plain and name != "$ref" and _clean(name) == name
+    return plain and name != "$ref" and surrogates.clean(name) == name
 
 
 def _opened(made: dict[str, Any], use: _For) -> dict[str, Any]:
@@ -445,15 +446,10 @@ def _typed(values: Sequence[Any], made: Mapping[str, Any]) -> dict[str, Any]:
 
 def _plain(value: object) -> bool:
     if isinstance(value, str):
-        return _clean(value) == value
+        return surrogates.clean(value) == value
     return value is None or finite(value)
 
 
 def finite(value: object) -> bool:
     """Whether JSON has the number and every reader takes it as it is: an integer has 64 bits."""
     return abs(value) < 1 << 63 if isinstance(value, int) else isinstance(value, float) and math.isfinite(value)
-
-
-def _clean(text: str) -> str:
-    """Without halves of characters, which no UTF-8 can have."""
-    return text.encode(errors="replace").decode()

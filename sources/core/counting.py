@@ -71,7 +71,7 @@ class Counts:
     async def summed(self, claim: assignments.Claim, so_far: State, now: datetime) -> State:
         """The state with what is said there about items."""
         uid, made = claim.uid, self._made.get(claim.uid, 0)
-        shown = {"title": 1, "sourceId": 1, "reason": 1, "found": 1, "retryAt": 1, "type": 1}
+        shown = {"title": 1, "sourceId": 1, "reason": 1, "found": 1, "retryAt": 1, "readAgainAt": 1, "type": 1}
         waiting = {"connection": uid, "state": {"$in": [NEW, INDEXING]}}
         with translate_errors("list the items"):
             rows = self._rows.find({"connection": uid, "state": FAILED}, shown).sort("found", DESCENDING)
@@ -100,4 +100,5 @@ class Counts:
 
 def _failed(row: Mapping[str, Any]) -> Failed:
     title, reason = str(row["title"] or row["sourceId"])[:256], str(row["reason"])[:512]
-    return Failed(title, reason, row["found"], row.get("retryAt"), stored="type" in row)
+    again = row.get("retryAt") or row.get("readAgainAt")
+    return Failed(title, reason, row["found"], again, stored="type" in row or "readAgainAt" in row)

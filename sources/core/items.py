@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from clients import mongo
+from clients import backoff, mongo
 from clients.mongo import ASCENDING, DESCENDING, translate_errors
 from crds import scope
 from crds.access import Access
@@ -31,6 +31,13 @@ from sources.core import assignments, counting, port
 from sources.core.counting import EPOCH, FAILED, GONE, INDEXED, INDEXING, NEW
 
 _REASON_CHARS = 1024
+_LEFT_OUT = 20
+"""Sentences of one item about what was left out of it."""
+READ_AGAIN = backoff.Doubling(first=600.0, cap=86400.0)
+"""Seconds until what could not be read is asked for again."""
+
+
+_UNREAD: Mapping[str, Any] = {"state": FAILED, "type": {"$exists": False}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +61,8 @@ def key(uid: str, source_id: str, version: str) -> str:
 
 def _said(one: port.Item) -> str:
     files = [(file.name, hashlib.sha256(file.body).hexdigest()) for file in one.files]
-    facts = [one.facts.model_dump_json()] if one.facts is not None else []
+    # What never changes says the same wherever it arrives; its facts tell when that was.
+    facts = [one.facts.model_dump_json()] if one.facts is not None and one.editable else []
     return hashlib.sha256(repr((one.title, one.text, files, *facts)).encode()).hexdigest()[:32]
 
 
@@ -250,10 +258,7 @@ class Items:
                 await self._at(uid, [one], fence)
             await self._tell(uid, [one], fence)
             if one.editable:
-                # It could not be read once; now it can.
-                ids = [{"_id": key(uid, one.source_id, "")}, *([{"places": one.place}] if one.place else ())]
-                unread = {"connection": uid, "$or": ids, "state": FAILED, "type": {"$exists": False}}
-                await self._rows.delete_many(unread)
+                await self._rows.delete_many(_were_unread(uid, [one]))
 
     async def take_back(self, uid: str, some: Sequence[port.Item], fence: int) -> None:
         """Delete what was stored of these after claim `fence` was lost, unless a later one has found it or it has its
@@ -322,27 +327,56 @@ class Items:
         await self._rows.replace_one({"_id": kept["_id"]}, kept, upsert=True)
 
     async def add_failure(self, uid: str, owner: scope.Scope, one: port.Failure, now: datetime, fence: int = 0) -> None:
-        """Keep that there is something of which no task can be made. Raises `Unavailable`."""
+        """Keep that there is something of which no task can be made, as it is said now. Raises `Unavailable`."""
         self.counted.written(uid)
         row = {
             "connection": uid,
             "scope": owner.model_dump(by_alias=True),
             "sourceId": one.source_id,
-            "title": one.title,
             "found": now,
             "state": FAILED,
             "tries": 0,
-            "reason": one.reason[:_REASON_CHARS],
+            **({"readAgainAt": now + timedelta(seconds=READ_AGAIN.delay(1))} if one.place else {}),
         }
+        said = {"reason": one.reason[:_REASON_CHARS], **({"title": one.title} if one.title else {})}
+        row |= {} if one.title else {"title": ""}
         places = {"$addToSet": {"places": one.place}, "$max": {"seen": fence}} if one.place else {}
         failed = {"_id": key(uid, one.source_id, "")}
         names = [{"sourceId": one.source_id}, *([{"places": one.place}] if one.place else ())]
         read = {"connection": uid, "$or": names, "type": {"$exists": True}, "seen": {"$gt": fence}}
         with translate_errors("keep a failed item"):
-            await self._rows.update_one(failed, {"$setOnInsert": row, **places}, upsert=True)
+            await self._rows.update_one(failed, {"$setOnInsert": row, "$set": said, **places}, upsert=True)
             if await self._rows.find_one(read, {"_id": 1}) is not None:
                 # Its successor could read it.
                 await self._rows.delete_one({**failed, "state": FAILED, "seen": {"$not": {"$gt": fence}}})
+
+    async def unread(self, uid: str, now: datetime, limit: int) -> list[str]:
+        """Places of things that could not be read and are asked for now; the next time is later each time. Raises
+        `Unavailable`."""
+        due = {"connection": uid, **_UNREAD, "places": {"$exists": True}, "readAgainAt": {"$lte": now}}
+        with translate_errors("look for what could not be read"):
+            rows = [row async for row in self._rows.find(due, {"places": 1, "tries": 1}).limit(limit)]
+            written = [
+                mongo.UpdateOne(
+                    {"_id": row["_id"], **_UNREAD},
+                    {
+                        "$set": {"readAgainAt": now + timedelta(seconds=READ_AGAIN.delay(int(row["tries"]) + 2))},
+                        "$inc": {"tries": 1},
+                    },
+                )
+                for row in rows
+            ]
+            if written:
+                await self._rows.bulk_write(written, ordered=False)
+        return [row["places"][-1] for row in rows]
+
+    async def was_read(self, uid: str, some: Sequence[port.Item]) -> None:
+        """These could not be read once; now they can. Raises `Unavailable`."""
+        if some:
+            with translate_errors("forget what could not be read"):
+                done = await self._rows.delete_many(_were_unread(uid, some))
+            if done.deleted_count:
+                self.counted.written(uid)
 
     async def waiting(self, uid: str, limit: int, now: datetime) -> list[Stored]:
         """The oldest without a task, those first whose task is tried again. Raises `Unavailable`."""
@@ -390,17 +424,20 @@ class Items:
             await self._rows.update_one(_waits(one), {"$set": said, "$inc": {"tries": 1}})
 
     async def again(self, uid: str) -> None:
-        """Have the failed ones tried again whose content is stored. Raises `Unavailable`."""
+        """Have the failed ones tried again: those whose content is stored, and those that can be read by their place.
+        Raises `Unavailable`."""
         self.counted.written(uid)
         failed = {"connection": uid, "state": FAILED, "type": {"$exists": True}}
+        unread = {"connection": uid, **_UNREAD, "readAgainAt": {"$exists": True}}
         with translate_errors("write the items"):
+            await self._rows.update_many(unread, {"$set": {"readAgainAt": EPOCH}})
             await self._rows.update_many(failed, {"$set": {"state": NEW, "tries": 0, "reason": "", "retryAt": None}})
 
     async def forget_unread(self, uid: str) -> None:
         """Forget the failed ones that were not stored: the source is read once more. Raises `Unavailable`."""
         self.counted.written(uid)
         with translate_errors("forget the items"):
-            await self._rows.delete_many({"connection": uid, "state": FAILED, "type": {"$exists": False}})
+            await self._rows.delete_many({"connection": uid, **_UNREAD})
 
     async def forget(self, uid: str) -> None:
         """Delete those of a Connection. Raises `Unavailable`."""
@@ -411,6 +448,13 @@ class Items:
 def mark(told: Access | None) -> str:
     """What is compared of an access; "" where nothing is told."""
     return "" if told is None else hashlib.sha256(told.model_dump_json().encode()).hexdigest()[:16]
+
+
+def _were_unread(uid: str, some: Sequence[port.Item]) -> dict[str, Any]:
+    """Of the failures that these were, by their names or their places."""
+    places = [one.place for one in some if one.place]
+    ids = [{"_id": {"$in": [key(uid, one.source_id, "") for one in some]}}, {"places": {"$in": places}}]
+    return {"connection": uid, "$or": ids, **_UNREAD}
 
 
 def _others(one: port.Item, name: str = "access") -> dict[str, Any]:
@@ -453,6 +497,7 @@ def _row(
         "reason": "",
         "nonce": str(int(now.timestamp() * 1000)),
         "access": mark(one.access),
+        **({"leftOut": [said[:200] for said in one.left_out[:_LEFT_OUT]]} if one.left_out else {}),
         **({"places": [one.place], "seen": fence, "stored": fence} if one.place else {}),
     }
 

@@ -91,6 +91,26 @@ class MissingItems:
                 last = {"connection": uid, "sourceId": {"$in": list(names)}, "places": {"$exists": True}}
                 await self._rows.update_many({**last, "superseded": None}, {"$max": {"seen": fence}})
 
+    async def missing(self, uid: str, fence: int, most: int) -> tuple[list[str], bool]:
+        """Places of up to `most` missing things that are known as tasks, and whether there are more of these."""
+        wanted = {**_missing(uid, fence), **_LAST, "type": {"$exists": True}}
+        with translate_errors("look for what is missing"):
+            rows = [row async for row in self._rows.find(wanted, {"places": 1}).sort("_id", ASCENDING).limit(most + 1)]
+        return [place for row in rows[:most] for place in row["places"]], len(rows) > most
+
+    async def spare_unread(self, uid: str, fence: int, *, moving: bool) -> None:
+        """What could not be read where it is listed now may be what is known of another place: things with its name
+        count as seen, and where things move those with its title, or all where it has none."""
+        unread = {"connection": uid, "state": counting.FAILED, "type": {"$exists": False}, "seen": {"$gte": fence}}
+        with translate_errors("note what is not read"):
+            rows = [row async for row in self._rows.find(unread, {"sourceId": 1, "title": 1})]
+            if rows:
+                wanted: list[dict[str, Any]] = [{"sourceId": {"$in": [row["sourceId"] for row in rows]}}]
+                titles = list({row["title"] for row in rows})
+                if moving:
+                    wanted.append({} if "" in titles else {"title": {"$in": titles}})
+                await self._rows.update_many({**_known(uid), "$or": wanted}, {"$max": {"seen": fence}})
+
     async def outside(self, uid: str, within: frozenset[str], fence: int) -> None:
         """What has no place in one of `within` counts as seen."""
         shown = "|".join(re.escape(one) for one in sorted(within))

@@ -25,8 +25,8 @@ from crds import connection, errors, pendingtask, scope
 from kb import client as kb
 from sources import metrics
 from sources.core import annotations as requested
-from sources.core import assignments, direct_ingest, hosts, indexer, items, limits, port, secrets, sweep
-from sources.core.state import State, Workspace
+from sources.core import assignments, counting, direct_ingest, hosts, indexer, items, limits, port, secrets, sweep
+from sources.core.state import Arrival, State, Workspace
 
 log = structlog.get_logger("sources")
 
@@ -35,6 +35,8 @@ AWAY_SECONDS = 5.0
 WINDOW_SECONDS = 30.0
 """Items wait for finished tasks, or there are none: the next look (seed 000)."""
 MOST_BATCHES = 20
+MOST_READ_AGAIN = 50
+"""Things of one poll that could not be read before."""
 LONGEST_ASKED = 6 * 3600.0
 """A source that asks for more is asked again after so many seconds all the same."""
 JITTER = 0.1
@@ -107,6 +109,8 @@ class Poller:
         """By uid: how many rounds in a row ended without a state, and until when it rests."""
         self._noted: dict[str, Workspace] = {}
         """By uid: what the clone came to in the poll that runs."""
+        self._latest: dict[str, list[Arrival]] = {}
+        """By uid: what the poll that runs has stored, the last ones first."""
 
     async def run(self) -> None:
         """Until cancelled; what is being done then is given up, and the Connections are given back."""
@@ -196,6 +200,7 @@ class Poller:
         """One round for one Connection: poll, create tasks, write the state. Raises `crds.errors.Operational`."""
         begun, kind, asked = self._monotonic(), claim.spec.type.value, 0.0
         self._noted.pop(claim.uid, None)
+        self._latest.pop(claim.uid, None)
         claim = await requested.begun(claim, self._assigned, self._items)
         more = False
         try:
@@ -204,6 +209,8 @@ class Poller:
                 await self._kb.observe(_owner(claim), claim.observation)
             with port.disk():
                 more, claim = await self._poll(claim)
+                if not more:
+                    await self._read_again(claim)
                 state = replace(
                     claim.state, polled_at=self._wall(), succeeded_at=self._wall(), failures=0, reason="", message="",
                     rejected=False, resynced=claim.state.resynced if more else claim.rewound,
@@ -226,6 +233,8 @@ class Poller:
             self._metrics.loop_failures.inc()
             log.exception("poll failed", connection=claim.name)
             outcome, state = self._failed(claim, errors.Permanent(f"the poll met an unforeseen error: {error!r}"))
+        latest = (*self._latest.pop(claim.uid, ()), *state.latest)[: connection.MOST_LATEST]
+        state = replace(state, latest=latest)
         self._metrics.polls.labels(kind, outcome).inc()
         self._metrics.seconds.labels(kind).observe(self._monotonic() - begun)
         emptied = True
@@ -347,6 +356,17 @@ class Poller:
                     return True, claim
         return False, claim
 
+    async def _read_again(self, claim: assignments.Claim) -> None:
+        """Ask once more for what could not be read, where that is due."""
+        failed = (claim.state.items or {}).get(counting.FAILED, 0)
+        places = await self._items.unread(claim.uid, self._wall(), MOST_READ_AGAIN) if failed else []
+        source = await self.source(claim) if places else None
+        if isinstance(source, port.Fetching):
+            async with aclosing(source.fetch(places)) as batches:
+                async for batch in batches:
+                    self._metrics.items.labels(claim.spec.type.value, "read_again").inc(len(batch.items))
+                    await self._store(claim, _owner(claim), batch)
+
     async def _note(self, claim: assignments.Claim, state: State, now: connection.WorkspaceState) -> State:
         """The state with what the clone has come to, which may be long before the poll ends."""
         failures = state.workspace.failures if state.workspace is not None else 0
@@ -374,6 +394,10 @@ class Poller:
         try:
             failures += await self._new(claim, owner, unknown)
             await self._items.found(claim.uid, known, claim.fence)
+            bad = {failure.source_id for failure in failures}
+            # What is editable and new was one before it was added.
+            some = [*known, *[one for one in unknown if not one.editable and one.source_id not in bad]]
+            await self._items.was_read(claim.uid, some)
             for failure in failures:
                 await self._items.add_failure(claim.uid, owner, failure, self._wall(), claim.fence)
                 self._metrics.items.labels(kind, "unusable").inc()
@@ -421,7 +445,15 @@ class Poller:
                     await self._items.add(claim.uid, owner, one, content, self._wall(), claim.fence)
                 except (mongo.Refused, UnicodeEncodeError) as error:
                     failures.append(_refused(one, error))
-        self._metrics.items.labels(claim.spec.type.value, "found").inc(len(ready) - len(failures))
+        kind, bad = claim.spec.type.value, {failure.source_id for failure in failures}
+        stored = [one for one, _ in ready if one.source_id not in bad]
+        self._metrics.items.labels(kind, "found").inc(len(stored))
+        self._metrics.items.labels(kind, "partial").inc(sum(bool(one.left_out) for one in stored))
+        arrived = [
+            Arrival(one.title[:256], one.urn[:1024], self._wall(), tuple(said[:200] for said in one.left_out[:5]))
+            for one in reversed(stored[-connection.MOST_LATEST :])
+        ]
+        self._latest[claim.uid] = [*arrived, *self._latest.get(claim.uid, ())][: connection.MOST_LATEST]
         return failures
 
     async def _content(self, owner: scope.Scope, one: port.Item) -> dict[str, Any]:

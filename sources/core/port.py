@@ -94,11 +94,14 @@ class Item:
     `spec.access` of the Connection counts."""
     recurs: bool = False
     """The same version may come back after another one, and is new again then."""
+    left_out: tuple[str, ...] = ()
+    """What of it is not in its text and files, or is there in doubt: a sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A thing of the source that cannot become a task, and why, in a sentence."""
+    """A thing of the source that cannot become a task, and why, in a sentence. The cursor passes it: with a `place` of
+    `Source.ids` it is asked for again (`Fetching`), more and more rarely."""
 
     source_id: str
     title: str
@@ -167,10 +170,14 @@ class Source(Protocol):
 
 @runtime_checkable
 class Fetching(Protocol):
-    """A source whose news does not name everything that appears or changes: a page that was restored, moved, shown to
-    the user again, or restricted to others has no new time. Its list says who may read what (`Page.access`)."""
+    """A source that gives single things by their places: what is listed and not known, and what could not be read
+    before."""
+
+    tells: bool
+    """Its list says who may read what (`Page.access`), and its news does not name everything that appears or changes: a
+    page that was restored, moved, shown to the user again, or restricted to others has no new time."""
 
     def fetch(self, places: Sequence[str]) -> AsyncGenerator[Batch]:
-        """What is at these places of `Source.ids`; the cursors of these batches are not kept. Raises what `batches`
-        raises."""
+        """What is at these places of `Source.ids`; the cursors of these batches are not kept. A place where nothing is
+        any more is left out. Raises what `batches` raises."""
         ...

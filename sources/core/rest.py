@@ -7,6 +7,7 @@
     3xx to a change                  Misconfigured: nothing is changed at another address
     500                              Broken (an Unreachable): of a batch, perhaps one thing is the cause
     no JSON                          Garbled (an Unreachable): a proxy's page, for example
+    JSON of another form             Foreign (an Unreachable), raised by the caller (`listed`)
     429, 5xx, silence                Unreachable with the pause that was asked for (RFC 9110 10.2.3); Untouched, a kind
                                      of it, where the server certainly did nothing
 
@@ -75,6 +76,10 @@ class Garbled(port.Unreachable):
 
 class Conflicting(port.Misconfigured):
     """409 or 412: it is not as the request expects, perhaps because of the same request before."""
+
+
+class Foreign(port.Unreachable):
+    """The answer is JSON, and not of the form that the API has; a server may say an error by it."""
 
 
 class TooLarge(port.Misconfigured):
@@ -299,6 +304,18 @@ def _joined(base: str, said: str) -> str:
     except ValueError as error:
         raise port.Unreachable(f"The source names {addresses.shown(said)[:200]!r}, which is no address.") from error
     return made
+
+
+ONE_THING = (Broken, Garbled, Foreign, TooLarge, Absent)
+"""What a server may answer about one thing for ever while it answers for others."""
+
+
+def listed(answer: Any, name: str, where: str) -> list[Any]:
+    """The list under `name` of an answer. Raises `Foreign`."""
+    found = answer.get(name) if isinstance(answer, Mapping) else None
+    if not isinstance(found, list):
+        raise Foreign(f"{where[:200]} answered no list of {name}.")
+    return found
 
 
 def next_query(answer: Answer) -> Mapping[str, str] | None:

@@ -35,13 +35,23 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An item of which no task could be made; `stored`: its content is kept."""
+    """An item of which no task could be made; `stored`: its content is kept, or it can be read again by itself."""
 
     title: str
     reason: str
     found: datetime
     retry_at: datetime | None
     stored: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """An item that was stored; `left_out` says what of it was not."""
+
+    title: str
+    urn: str
+    found: datetime
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +68,11 @@ class Workspace:
 @dataclass(frozen=True, slots=True)
 class State:
     """What the last polls came to. `failures` in a row; `reason` (CamelCase) and `message` of the last one, "" after a
-    success; `rejected`: the source refused the credentials. `items` by state, `failed` the latest of them;
-    `waiting_since`: the oldest item without a task was found. `retried`, `resynced`: the wishes that were done last.
-    `refused`: a sentence about items whose tasks the apiserver refuses, or "". `counted`: `items` is as of this poll,
-    with those that have a task counted at `counted_at`; `idle`: none waits or leaves (`sources.core.counting`).
+    success; `rejected`: the source refused the credentials. `items` by state, `failed` the latest of them, `latest`
+    those that were stored last; `waiting_since`: the oldest item without a task was found. `retried`, `resynced`: the
+    wishes that were done last. `refused`: a sentence about items whose tasks the apiserver refuses, or "". `counted`:
+    `items` is as of this poll, with those that have a task counted at `counted_at`; `idle`: none waits or leaves
+    (`sources.core.counting`).
     """
 
     polled_at: datetime | None = None
@@ -76,6 +87,7 @@ class State:
     generation: int = 0
     sweep: Sweep | None = None
     failed: tuple[Failed, ...] = ()
+    latest: tuple[Arrival, ...] = ()
     waiting_since: datetime | None = None
     retried: str = ""
     resynced: str = ""
@@ -100,6 +112,7 @@ def stored(state: State, generation: int) -> dict[str, Any]:
         "polledGeneration": generation,
         "sweep": None if state.sweep is None else asdict(state.sweep),
         "failed": [asdict(one) for one in state.failed],
+        "latest": [{**asdict(one), "left_out": list(one.left_out)} for one in state.latest],
         "waitingSince": state.waiting_since,
         "retried": state.retried,
         "resynced": state.resynced,
@@ -129,6 +142,7 @@ def read(row: Mapping[str, Any]) -> State:
         generation=int(said["polledGeneration"]),
         sweep=Sweep(**said["sweep"]) if said.get("sweep") else None,
         failed=tuple(Failed(**one) for one in said.get("failed", ())),
+        latest=tuple(Arrival(**{**one, "left_out": tuple(one["left_out"])}) for one in said.get("latest", ())),
         waiting_since=said.get("waitingSince"),
         retried=said.get("retried", ""),
         resynced=said.get("resynced", ""),

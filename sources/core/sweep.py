@@ -3,7 +3,8 @@
 It runs after a poll that reached the end, and polls once more before it compares: a thing that moved while the list was
 made is either in the list or is found by that poll. What is listed and not known is fetched where the source can
 (`port.Fetching`), and so is what others may read now than those for whom it was stored, and what is listed where only
-older versions of it were: a search may be behind what was read. Only a list that says that it is complete is compared.
+older versions of it were: a search may be behind what was read. Only a list that says that it is complete is compared,
+and what it lacks is asked for once more by its place.
 More than a fifth of the items at once do not leave unless a person says so.
 """
 
@@ -37,6 +38,8 @@ MOST_REFUSALS = 3
 MOST_STRANGERS = 1000
 """Things that are listed and not known, or known with other readers, fetched in one sweep, and as many of which older
 versions alone are known at their places; the others are left to the next one."""
+MOST_ASKED = 200
+"""Missing things of one sweep that are asked for by their places."""
 MOST_LOOKED = 2000
 """Of a source with more items who may read them is looked at by sweeps alone: its list takes too many requests."""
 _MESSAGE_CHARS = 512
@@ -72,7 +75,7 @@ class Sweeper:
     async def look(self, claim: assignments.Claim, source: port.Source, store: Store) -> None:
         """Fetch again what others may read now: a right that is taken away has no new time. Only of sources that say in
         their list who may read what, and whose list is short. Raises what the source raises, `Lost`, `Unavailable`."""
-        if not isinstance(source, port.Fetching) or await self._gone.more(claim.uid, MOST_LOOKED):
+        if not isinstance(source, port.Fetching) or not source.tells or await self._gone.more(claim.uid, MOST_LOOKED):
             return
         differing = list[str]()
         async with aclosing(source.ids()) as pages:
@@ -112,11 +115,12 @@ class Sweeper:
 
     async def _swept(self, claim: assignments.Claim, source: port.Source, poll: Poll, store: Store) -> Sweep | None:
         complete, within, moving, fetches = False, None, False, isinstance(source, port.Fetching)
+        tells = isinstance(source, port.Fetching) and source.tells
         moved, strangers, differing = list[str](), list[str](), list[str]()
         async with aclosing(source.ids()) as pages:
             async for page in pages:
                 known = await self._gone.mark(claim.uid, page.places, claim.fence)
-                if fetches or known < len(page.places):
+                if tells or known < len(page.places):
                     found = await self._gone.listed(claim.uid, page.places, page.access)
                     strangers = [*strangers, *found.strangers][: MOST_STRANGERS if fetches else None]
                     moved += found.moved
@@ -135,10 +139,21 @@ class Sweeper:
             await self._fetch(source, list(dict.fromkeys(places)), store, frozenset(moved))
             # Where the list is behind, what is not fetched would be taken for missing.
             await self._gone.spare(claim.uid, found.moved[MOST_STRANGERS:], claim.fence)
+            await self._ask_for_missing(claim, source, store)
+        await self._gone.spare_unread(claim.uid, claim.fence, moving=moving)
         # The claim is still ours: a successor has compared nothing yet.
         await self._assigned.renew(claim, self._wall())
         await self._assigned.overtake(claim)
         return await self._compared(claim, unread=moving and bool(found.strangers))
+
+    async def _ask_for_missing(self, claim: assignments.Claim, source: port.Fetching, store: Store) -> None:
+        """A list that says that it is complete may be short all the same: what it lacks is asked for by its place, and
+        counts as seen where it is given. Raises `port.Unreachable` where not all can be asked for and one is given."""
+        missing, more = await self._gone.missing(claim.uid, claim.fence, MOST_ASKED)
+        await self._fetch(source, missing, store)
+        still, _ = await self._gone.missing(claim.uid, claim.fence, MOST_ASKED) if more else (missing, False)
+        if set(missing) - set(still):
+            raise port.Unreachable("The list of what the source has lacks things that it gives by their places.")
 
     async def _compared(self, claim: assignments.Claim, *, unread: bool) -> Sweep:
         """`unread`: a thing was listed where it was not known, and had moved on before the poll came there. It may be

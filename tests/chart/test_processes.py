@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings
 from contracts.api import history
 from controllers import admission
 from controllers.pendingtask import job
+from crds.permits import Bound
 from orchestrator_job.effects.tools import settings as run_tools
 from tests.chart import rendering
 from tests.chart.rendering import CHART, Chart, Manifest
@@ -392,11 +393,16 @@ def test_the_operator_reads_the_limits_that_the_policies_check(chart: Chart, mon
         "--set", "admission.namespaces.team-a.modes={Background},admission.namespaces.team-a.contentBytes=4096",
         "--set", "admission.namespaces.team-a.queuePosition=false,admission.namespaces.team-a.pendingTasks=5",
         "--set", "admission.namespaces.team-a.taskFlags=true",
+        "--set-json", 'admission.namespaces.team-a.permits=[{"tools":["sendMail"],"targets":["*@example.com"]}]',
     )  # fmt: skip
     known = rendering.operator_settings(rendered, monkeypatch).admitted(lambda _: {})
     assert known is not None
-    assert known.default == admission.Limits((), ("shared",), (), queue_position=1_000_000, task_flags=False)
-    assert known.own == {"team-a": admission.Limits(modes=("Background",), queue_position=False, task_flags=True)}
+    every = (Bound(tools=("*",), targets=("*",), may_share=True),)
+    clients = ("shared",)
+    assert known.default == admission.Limits((), clients, (), queue_position=1_000_000, task_flags=False, permits=every)
+    own = (Bound(tools=("sendMail",), targets=("*@example.com",)),)
+    limits = admission.Limits(modes=("Background",), queue_position=False, task_flags=True, permits=own)
+    assert known.own == {"team-a": limits}
     off = chart.render("--set", "admission.enabled=false")
     assert "JERVIS_OPERATOR_ADMISSION" not in rendering.told(off, "operator")
 

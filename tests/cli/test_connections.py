@@ -66,11 +66,16 @@ def test_each_is_a_line_with_its_next_step(place: site.Site, call: site.Call) ->
 def test_one_says_why_its_items_failed(place: site.Site, call: site.Call) -> None:
     later = f"{datetime.now(UTC) + timedelta(minutes=5, seconds=30):%Y-%m-%dT%H:%M:%SZ}"
     failures = failure("one\x1b[2J", "Resync"), failure("two", "Retry", retryAt=later)
-    place.connection("mailbox", SPEC, status(*failures, cursor="INBOX: UID 7 of 9", waitingSince=ago(minutes=50)))
+    lacking = {"title": "Plan", "sourceUrn": "email::plan", "foundAt": ago(minutes=10), "leftOut": ["a.bin is large"]}
+    known = status(*failures, cursor="INBOX: UID 7 of 9", waitingSince=ago(minutes=50), latest=[lacking])
+    place.connection("mailbox", SPEC, known)
     said = call("connections", "mailbox")
     lines = shown(said)
     assert "3 without a task, 40 with one, 2 failed; the oldest waits for 50m" in said.out
     assert "Failed items, the last 2 of 2" in said.out
+    assert "The last 1 items" in said.out
+    assert ["Plan", "10m", "email::plan"] in [line.split() for line in said.out.splitlines()]
+    assert lines["Plan"] == ["a.bin is large"]
     assert lines["two"][:2] == ["30m", lines["two"][1]]
     assert lines["two"][1].startswith("itself, in 5m")
     assert lines["one\N{REPLACEMENT CHARACTER}[2J"][1] == "resync"

@@ -251,6 +251,9 @@ def test_a_question_becomes_a_task_each_time(place: site.Site, call: site.Call) 
     of = call(*flags, "--name", "next", "--conversation", "morning")
     assert (of.code, place.get("next")["spec"]["correlationId"]) == (0, "morning")
     call(*flags, "--conversation", "a b").refused("spec.correlationId")
+    there = call(*flags, "--name", "there", "--time-zone", "Asia/Tokyo")
+    assert (there.code, place.get("there")["spec"]["timeZone"]) == (0, "Asia/Tokyo")
+    call(*flags, "--time-zone", "Asia/Tokio").refused("--time-zone")
 
 
 def test_what_cannot_be_asked(place: site.Site, call: site.Call) -> None:

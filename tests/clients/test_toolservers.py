@@ -251,7 +251,12 @@ async def test_all_that_is_text_in_a_result_arrives(server: ToolServer) -> None:
 
 @pytest.mark.parametrize(
     ("content", "structured"),
-    [('{"a": 1}', {"a": 1}), ("7", {"result": 7}), ("seven", {"result": "seven"}), ('{\n "result": 7}', {"result": 7})],
+    [
+        ('{"a": 1}', {"a": 1}),
+        ("7", {"result": 7}),
+        ("seven", {"content": "seven"}),
+        ('{\n "result": 7}', {"result": 7}),
+    ],
 )
 async def test_what_the_text_says_already_is_not_said_again(server: ToolServer, content: str, structured: Any) -> None:
     server.answer = text(content, structuredContent=structured)

@@ -117,6 +117,7 @@ def test_qualification_writes_every_field_and_leaves_what_a_run_added() -> None:
         spec={
             "sourceUrn": "email::<1@host>",
             "correlationId": "c-1",
+            "timeZone": "Asia/Tokyo",
             "projectId": "shop",
             "content": "Subject: Pay\n\n.",
         }
@@ -132,6 +133,7 @@ def test_qualification_writes_every_field_and_leaves_what_a_run_added() -> None:
         "title": "",
         "type": "EmailProcessing",
         "correlationId": "c-1",
+        "timeZone": "Asia/Tokyo",
         "scope": {"clientId": "acme", "projectId": "shop", "groupId": ""},
         "sourceUrn": "email::<1@host>",
         "sourceType": "EMAIL",

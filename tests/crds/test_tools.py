@@ -45,7 +45,7 @@ def test_two_servers_of_one_name_are_refused_by_all_who_are_given_them() -> None
     with pytest.raises(pydantic.ValidationError, match="every name may occur once, and x occurs again"):
         tools.Tools.model_validate({"mcp_servers": twice})
     with pytest.raises(pydantic.ValidationError, match="every name may occur once"):
-        kb_settings.Settings(agent_servers=twice)  # type: ignore[arg-type]
+        kb_settings.Settings(agent_servers=twice)
 
 
 @pytest.mark.parametrize("wrong", [{"modes": {"*": "write"}}, {"modes": ["read"]}, {"readOnly": True}])

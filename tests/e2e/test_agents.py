@@ -78,7 +78,7 @@ class Place:
 
     def approve(self, name: str) -> None:
         """As a person does."""
-        program = [sys.executable, "-m", "cli", "approve", name]
+        program = [sys.executable, "-m", "cli", "approve", name, "--all"]
         subprocess.run(program, env={**self.site.kubectl.environment, "KUBECONFIG": self._context()}, check=True)
 
     def done(self, name: str) -> dict[str, Any]:

@@ -260,16 +260,17 @@ def test_failed_items_are_named_and_what_people_ask_for_is_done_once(
     with start(SOURCES=True) as operator, sources():
         connect(space, mailserver.url, "wished", pollInterval="1h")
         until(lambda: status(space).get("items", {}).get("failed") == 2, "both fail")
-        refused, unread = sorted(status(space)["failures"], key=lambda one: one["remedy"] == "Resync")
+        refused, unread = sorted(status(space)["failures"], key=lambda one: one["title"], reverse=True)
         assert (refused["title"], refused["remedy"], "retryAt" in refused) == ("Mail 1", "Retry", True)
         assert "exceeded quota" in refused["reason"]
-        assert (unread["title"][:6], unread["remedy"], "retryAt" in unread) == ("INBOX/", "Resync", False)
+        assert (unread["title"][:6], unread["remedy"], "retryAt" in unread) == ("INBOX/", "Retry", True)
         assert unread["reason"].startswith("This is no usable mail: ")
         space.core.delete_namespaced_resource_quota("most", space.name)
         wish(space, labels.RETRY, "once")
         until(lambda: status(space).get("lastHandledRetry") == "once", "it is tried again")
         [task] = space.every()
-        assert [one["remedy"] for one in status(space)["failures"]] == ["Resync"]
+        assert [one["title"][:6] for one in status(space)["failures"]] == ["INBOX/"], "it is no mail this time either"
+        assert [one["title"] for one in status(space)["latest"]] == ["Mail 1"]
         assert status(space)["items"] == {"new": 0, "indexing": 0, "indexed": 1, "failed": 1}
         space.delete(task["metadata"]["name"])
         [before] = database[assignments.ITEMS].find({"state": "Failed"})

@@ -123,8 +123,9 @@ CASES = (
         "Find out when the router is released and what https://docs.example.org/plan says about it.",
         _SEARCH,
         call("read_source", "Bob tests the failover", sourceUrn=PLAN),
-        call("fetch_page", "may not be asked; allowed are: docs.example.com", url="https://docs.example.org/plan"),
+        call("fetch_page", "A person has rejected this: not to them", url="https://docs.example.org/plan"),
         report=f"The release of the router is on Friday, 13 March 2026 [{PLAN}]. The page was not read.",
+        held=Held("fetch_page", "No permit names fetchPage with docs.example.org.", "Rejected"),
         sources=(PLAN,),
     ),
     _case(

@@ -214,6 +214,11 @@ async def reached(fake: process.Fake, tag: str = TAG) -> None:
     await waiting.eventually(lambda: any(one["granted"] for one in fake.requests(tag=tag)))
 
 
+def order(intent: str, sentence: str, *effects: str, not_before: str = "") -> dict[str, Any]:
+    """What the model says in the place of an answer to what is worked on."""
+    return {"intent": intent, "sentence": sentence, "effects": list(effects), "notBefore": not_before}
+
+
 def reply(**fields: Any) -> dict[str, Any]:
     """An answer of the model that follows the schema."""
     return {

@@ -199,9 +199,9 @@ class Nodes:
         asked = [one["body"]["messages"] for one in self.fake.requests(path="/api/chat", tag=tag)]
         return [(one[0]["content"], one[1]["content"]) for one in asked]
 
-    def calls(self) -> int:
-        """How many requests to models there were."""
-        return self.fake.count(path="/api/chat")
+    def calls(self, tag: str = "") -> int:
+        """How many requests to models there were, of that prompt or of all."""
+        return self.fake.count(path="/api/chat", **({"tag": tag} if tag else {}))
 
 
 def item(content: str, source: str = "email::plan", **fields: Any) -> evidence_pack.Item:

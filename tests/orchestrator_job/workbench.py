@@ -17,7 +17,7 @@ from contracts import otel_spans
 from crds import errors as base
 from crds import pendingtask, permits, scope
 from crds.priority import Priority
-from orchestrator_job.agents import executor, metrics, registry
+from orchestrator_job.agents import executor, loop, metrics, registry
 from orchestrator_job.effects import effect_digest, journal, ledger, ledger_entries, seen_texts
 from orchestrator_job.effects.tools import port
 from orchestrator_job.model import budget, model_calls, rules_context, telemetry
@@ -259,7 +259,7 @@ class Bench:
         self.store = artifacts.Artifacts(self.database, self.guard, lambda: NOW)
         self.pool = budget.Budget(self.guard, limits, left)
         self.book = ledger.Ledger(self.database, self.guard, lambda: NOW, task.approvals)
-        self.means = executor.Means(
+        self.means = loop.Means(
             agents=registry.Registry.load(),
             tools={one.name: one for one in tools},
             asks=model_calls.Asking(router, self.pool, retries),
@@ -285,12 +285,12 @@ class Bench:
         held: rules_context.Standing | None = None,
         retrieved: tuple[str, ...] = (),
         earlier: tuple[delegation_models.AgentOutput, ...] = (),
-    ) -> delegation_models.AgentOutput | executor.Waiting:
+    ) -> delegation_models.AgentOutput | loop.Waiting:
         """Claim the task and carry one delegation out, behind those that handed back `earlier`."""
         if not self.guard.epoch:
             await self.guard.claim(NOW)
         passages = [seen_texts.Passage(one, "doc::1") for one in retrieved]
-        known = seen_texts.SeenTexts.of(self.task, self.task.content or "").more(passages)
+        known = seen_texts.SeenTexts.of(self.task, self.task.content or "", self.means.internal).more(passages)
         return await executor.Executor(self.means, held or rules_context.Standing(), known, earlier).work(message)
 
 

@@ -25,7 +25,7 @@ DRIVERS = {
     "motor": r"(^|/)mongo\.py$",
     "pymongo": r"(^|/)mongo\.py$",
     "gridfs": r"(^|/)mongo\.py$",
-    "imapclient": r"(^|/)imap\.py$",
+    "imapclient": r"(^|/)imap(_session)?\.py$",
     "kubernetes": r"^(kube/access|cli/kube)\.py$",
     "pypdfium2": r"^kb/files/(?:rendering|layers)\.py$",
     "kopf": r"^operator/main\.py$",

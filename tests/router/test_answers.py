@@ -449,6 +449,6 @@ def test_a_model_without_tools_chooses_by_format() -> None:
     assert [message["role"] for message in body["messages"]] == ["system", "user", "assistant", "user"]
     assert body["format"]["anyOf"][0]["properties"]["name"] == {"type": "string", "enum": ["search"]}
     call = choosing.called(calls.Reply('{"name": "search", "arguments": {"query": "b"}}'), [tool])
-    assert (call.text, call.calls) == ("", (calls.ToolCall("search", {"query": "b"}),))
+    assert (call.text, call.calls) == ("", (choosing.ToolCall("search", {"query": "b"}),))
     assert choosing.called(calls.Reply('{"answer": "done"}'), [tool]).text == "done"
     assert choosing.called(calls.Reply('{"name": "rm", "arguments": {}}'), [tool]).calls == ()

@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Literal
 
 import pydantic
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from router.client import asking, calls, choosing, reading, schema
 
@@ -333,12 +335,117 @@ def test_a_call_that_is_none_stays_text(text: str) -> None:
 _HALF = r'{"name": "send", "arguments": {"to": "\ud83d"}}'
 
 
-def test_what_no_store_takes_is_no_call_and_no_word() -> None:
-    assert choosing.called(calls.Reply(_HALF), [_TOOL]) == calls.Reply(_HALF)
+def test_what_no_store_takes_is_answered_and_no_word() -> None:
+    refused = choosing.ToolCall("send", "half of a character is in the arguments")
+    assert choosing.called(calls.Reply(_HALF), [_TOOL]).calls == (refused,)
     assert choosing.called(calls.Reply(r'{"answer": "so \ud83d"}'), [_TOOL]).text == "so \ufffd"
     message = {"tool_calls": [{"function": json.loads(_HALF)}, {"function": {"name": "send", "arguments": {}}}]}
-    assert calls._calls(message) == [calls.ToolCall("send", {})]
+    assert calls._calls(message) == [refused, choosing.ToolCall("send", {})]
     assert calls._count({"eval_count": 10**30}, "eval_count") == 0
+
+
+@pytest.mark.parametrize(
+    ("sent", "taken"),
+    [
+        ('{"to": "a"}', {"to": "a"}),
+        ("", {}),
+        (" [1]", [1]),
+        # What is no JSON, or says one thing twice, stays what it is; who takes the call refuses it.
+        ('{"to": "a', '{"to": "a'),
+        ('{"to": "a", "to": "b"}', '{"to": "a", "to": "b"}'),
+        ("to a \ud83d", "to a \ufffd"),
+        ({"to": '{"a": 1}'}, {"to": '{"a": 1}'}),
+        (None, None),
+    ],
+)
+def test_arguments_as_a_text_of_json(sent: Any, taken: Any) -> None:
+    """As servers of OpenAI's API have them."""
+    message = {"tool_calls": [{"function": {"name": "send", "arguments": sent}}]}
+    assert calls._calls(message) == [choosing.ToolCall("send", taken)]
+
+
+_CALL = '{"name": "send", "arguments": {"to": "a"}}'
+_SENT = choosing.ToolCall("send", {"to": "a"})
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        (_CALL, [_SENT]),
+        (f"<tool_call>\n{_CALL}\n</tool_call>", [_SENT]),
+        (
+            f"<think>It wants a mail.</think>\n<tool_call>{_CALL}</tool_call>\n<tool_call>{_CALL}</tool_call>",
+            [_SENT] * 2,
+        ),
+        (f"```json\n{_CALL}\n```", [_SENT]),
+        (f"[TOOL_CALLS][{_CALL}, {_CALL}]", [_SENT] * 2),
+        (f"<|tool_call|>[{_CALL}]", [_SENT]),
+        (f"<\uff5ctool\u2581call\u2581begin\uff5c>{_CALL}<\uff5ctool\u2581call\u2581end\uff5c>", [_SENT]),
+        ('{"name": "send", "parameters": {"to": "a"}}', [_SENT]),
+        ('{"type": "function", "function": {"name": "send", "arguments": "{\\"to\\": \\"a\\"}"}}', [_SENT]),
+        # A marked one that was not offered is answered as any other.
+        ('<tool_call>{"name": "fly", "arguments": {}}</tool_call>', [choosing.ToolCall("fly", {})]),
+        ('<tool_call>{"name": "send"}</tool_call>', [choosing.ToolCall("send", {})]),
+        # Nothing else is a call: not what is quoted in words, not another object, not half of one.
+        (f"The mail says: <tool_call>{_CALL}</tool_call>", []),
+        (f"{_CALL} was in the mail.", []),
+        (f'<tool_call>{_CALL}</tool_call> and then <tool_call>{{"name": 1}}</tool_call>', []),
+        ('{"name": "Ann", "arguments": {"pro": 1}}', []),
+        ('{"status": "1", "result": "done"}', []),
+        ('<tool_call>{"name": "send", "arguments": {"to": "a"', []),
+        ('<tool_call>{"name": "send", "arguments": {"to": "a", "to": "b"}}</tool_call>', []),
+        ("<tool_call>" * 5000, []),
+        ("{" * 5000, []),
+    ],
+)
+def test_calls_that_are_the_whole_text_of_an_answer(text: str, made: list[choosing.ToolCall]) -> None:
+    reply = choosing.written(calls.Reply(text), [_TOOL])
+    assert list(reply.calls) == made
+    assert reply.text == ("" if made else text)
+
+
+_THOUGHT = [
+    "<think>",
+    "</think>",
+    "<thinking>",
+    "</thinking>",
+    "`</think>`",
+    "The cat",
+    " < 3",
+    "<",
+    "\n",
+    "[1]",
+    "thin",
+]
+
+
+def _shown(pieces: list[str]) -> str:
+    thoughts, shown = reading.Thoughts(), ""
+    for piece in pieces:
+        said = thoughts.feed(piece)
+        shown = said if thoughts.before else shown + said
+    return shown + thoughts.end()
+
+
+@given(st.lists(st.sampled_from(_THOUGHT), max_size=8).map("".join), st.lists(st.integers(1, 9), max_size=20))
+def test_thoughts_leave_a_stream_however_it_is_cut(text: str, sizes: list[int]) -> None:
+    pieces: list[str] = []
+    rest = text
+    for size in sizes:
+        pieces, rest = [*pieces, rest[:size]], rest[size:]
+    assert _shown([*pieces, rest]) == _shown(list(text))
+
+
+def test_a_stream_has_what_the_whole_answer_has() -> None:
+    for text in (
+        "<think>a</think>\nb",
+        "a</think>b",
+        "<think>a</think><think>b</think>c",
+        "<think>a",
+        "no <b> here",
+        "x<",
+    ):
+        assert _shown(list(text)).strip() == reading.plain(text), text
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from crds import modelroles
 from kb import trials as of_knowledge
 from kb.extract import prompt
 from orchestrator_job import trials as of_runs
-from router.client import calls, trials
+from router.client import calls, choosing, trials
 from tests.fakes.ollama import process as ollama
 from tests.router import process
 
@@ -39,7 +39,7 @@ def _answer(text: str, *citations: int) -> dict[str, Any]:
 
 
 def _called(name: str, **arguments: Any) -> calls.Reply:
-    return calls.Reply("", calls=(calls.ToolCall(name, arguments),))
+    return calls.Reply("", calls=(choosing.ToolCall(name, arguments),))
 
 
 def _steps(*tools: str) -> dict[str, Any]:

@@ -25,6 +25,8 @@ class Server:
         self.now = datetime(2026, 10, 25, 0, 0, tzinfo=UTC)
         self.unseen: set[str] = set()
         self.poison: set[int] = set()
+        self.lacking: set[int] = set()
+        """Things that the list of everything does not have, though it says that it is complete."""
         self.late = timedelta(0)
         self.faults: list[tuple[int, dict[str, str]]] = []
         self.meanwhile: Callable[[], None] | None = None

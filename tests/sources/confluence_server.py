@@ -129,6 +129,8 @@ class Confluence(Server):
             one for one in self.contents.values()
             if one.id in self.index and self.seen(one) and all(self._holds(each, one) for each in wanted)
         ]  # fmt: skip
+        if order == "created ASC" and "container" not in clauses:
+            found = [one for one in found if one.id not in self.lacking]
         found.sort(key=lambda one: (self.index[one.id][0] if order.startswith("lastm") else one.created, one.id))
         expand = request.query.get("expand", "")
         if self.poison & {one.id for one in found} and "body" in expand:

@@ -62,6 +62,11 @@ class Forge(httpserver.Server):
         self.meanwhile: Callable[[], None] | None = None
         self.fails: list[tuple[int, dict[str, str], bytes]] = []
         self.loop = False
+        self.bad: dict[int, str] = {}
+        """Things that the host does not give, each with the way how: error (500 for its parts), foreign (rows without a
+        title)."""
+        self.hidden: set[int] = set()
+        """Things that the list of everything lacks, though the host counts them."""
         self.files: dict[str, bytes] = {}
         self.tokens: list[str] = []
         self.visibility, self.merges = "public", "enabled"
@@ -103,6 +108,7 @@ class Forge(httpserver.Server):
             f"{hub}/issues/{{number}}/comments": self._hub_comments,
             f"{lab}/issues": self._lab_list,
             f"{lab}/merge_requests": self._lab_list,
+            f"{lab}/{{kind:issues|merge_requests}}/{{number}}": self._lab_issue,
             f"{lab}/{{kind}}/{{number}}/notes": self._lab_notes,
             f"{lab}/uploads/{{path:.+}}": self._file,
             "/user-attachments/{path:.+}": self._file,
@@ -132,6 +138,14 @@ class Forge(httpserver.Server):
         self.answers.append(answer.status)
         return answer  # type: ignore[no-any-return]
 
+    def _shown(self, one: Entry, row: dict[str, Any]) -> dict[str, Any]:
+        """A row, which lacks its title where the host fails at that."""
+        return {name: value for name, value in row.items() if self.bad.get(one.number) != "foreign" or name != "title"}
+
+    def _fails(self, number: int) -> web.Response | None:
+        failing = self.bad.get(number) == "error"
+        return web.json_response({"message": "it cannot be rendered"}, status=500) if failing else None
+
     def _page(self, request: web.Request, rows: list[Any], total: bool) -> web.Response:
         size, page = int(request.query.get("per_page", "20")), int(request.query.get("page", "1"))
         last = max(1, -(-len(rows) // size))
@@ -143,7 +157,10 @@ class Forge(httpserver.Server):
         headers = {"Link": ", ".join(links)} if links else {}
         if total:
             headers["X-Total"] = str(len(rows))
-        body = orjson.dumps(rows[(page - 1) * size : page * size])
+        some = rows[(page - 1) * size : page * size]
+        if request.query.get("sort") == "created" or request.query.get("order_by") == "created_at":
+            some = [row for row in some if row.get("iid", row.get("number")) not in self.hidden]
+        body = orjson.dumps(some)
         headers["ETag"] = f'W/"{hashlib.sha256(body).hexdigest()}"'
         if request.headers.get("If-None-Match") == headers["ETag"]:
             return web.Response(status=304, headers=headers)
@@ -178,13 +195,22 @@ class Forge(httpserver.Server):
 
     async def _hub_issue(self, request: web.Request) -> web.Response:
         found = self.entries.get(int(request.match_info["number"]))
+        if found is not None and (failure := self._fails(found.number)):
+            return failure
         return web.json_response(self._hub(found)) if found else web.json_response({"message": "no"}, status=404)
+
+    async def _lab_issue(self, request: web.Request) -> web.Response:
+        found = self.entries.get(int(request.match_info["number"]))
+        if found is None or found.merge != (request.match_info["kind"] == "merge_requests"):
+            return web.json_response({"message": "404 Not found"}, status=404)
+        return self._fails(found.number) or web.json_response(self._lab(found))
 
     async def _hub_comments(self, request: web.Request) -> web.Response:
         found = self.entries.get(int(request.match_info["number"]))
         if found is None:
             return web.json_response({"message": "Not Found"}, status=404)
-        return self._page(request, [self._said(found, one) for one in found.comments], total=False)
+        rows = [self._said(found, one) for one in found.comments]
+        return self._fails(found.number) or self._page(request, rows, total=False)
 
     async def _hub_changes(self, request: web.Request) -> web.Response:
         after = datetime.fromisoformat(request.query.get("since", "1970-01-01T00:00:00+00:00"))
@@ -193,7 +219,7 @@ class Forge(httpserver.Server):
         return self._page(request, [row for _, row in rows], total=False)
 
     def _hub(self, one: Entry) -> dict[str, Any]:
-        return {
+        row = {
             "id": 10_000 + one.number, "number": one.number, "title": one.title, "body": one.body or None,
             "state": "closed" if one.closed else "open", "state_reason": None,
             "labels": [{"name": name} for name in one.labels],
@@ -203,6 +229,7 @@ class Forge(httpserver.Server):
             "html_url": f"https://github.com/{REPOSITORY}/issues/{one.number}",
             **({"pull_request": {"merged_at": None}} if one.merge else {}),
         }  # fmt: skip
+        return self._shown(one, row)
 
     def _said(self, entry: Entry, one: Comment) -> dict[str, Any]:
         return {
@@ -229,11 +256,11 @@ class Forge(httpserver.Server):
         ]  # fmt: skip
         system = {"id": 1, "system": True, "author": None, "body": "changed label", "created_at": _milli(found.created),
                   "updated_at": _milli(found.created)}  # fmt: skip
-        return self._page(request, [system, *rows], total=True)
+        return self._fails(found.number) or self._page(request, [system, *rows], total=True)
 
     def _lab(self, one: Entry) -> dict[str, Any]:
         merge = {"source_branch": "work", "target_branch": "main"} if one.merge else {"issue_type": "issue"}
-        return {
+        row = {
             "id": 10_000 + one.number, "iid": one.number, "title": one.title, "description": one.body,
             "state": "closed" if one.closed else "opened", "labels": list(one.labels),
             "author": {"username": "jana", "name": "Jana"}, "assignees": [{"username": "petr", "name": "Petr"}],
@@ -241,6 +268,7 @@ class Forge(httpserver.Server):
             "updated_at": _milli(one.updated), "confidential": one.confidential, **merge,
             "web_url": f"https://gitlab.example/{REPOSITORY}/-/issues/{one.number}",
         }  # fmt: skip
+        return self._shown(one, row)
 
     async def _file(self, request: web.Request) -> web.Response:
         body = self.files.get(request.match_info["path"])

@@ -152,6 +152,8 @@ class Jira(Server):
         wanted = clauses.split(" AND ")
         for number, (key, updated) in self.index.items():
             one = self.issues[number]
+            if number in self.lacking and order == "created ASC" and "id in (" not in clauses:
+                continue
             if self.seen(one) and all(self._holds(clause, one, key, updated) for clause in wanted):
                 found.append((updated if order == "updated ASC" else one.created, number))
         return [number for _, number in sorted(found)]

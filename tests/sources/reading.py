@@ -12,7 +12,7 @@ from sources.core import limits, port
 from sources.providers.atlassian import sites as atlassian
 from sources.providers.confluence import reading as confluence
 from sources.providers.jira import reading as jira
-from sources.providers.mail import folder_state, imap
+from sources.providers.mail import folder_state, imap, imap_session
 from tests.sources import dovecot
 from tests.sources.atlassian_server import Server
 from tests.sources.jira_server import Jira
@@ -51,7 +51,8 @@ def mailbox(
     **chosen: Any,
 ) -> imap.Mailbox:
     """By IMAP; `chosen` is the filter."""
-    login, bucket = imap.Login(url, user, password, tls or tls_trust.context(), plain), limits.Bucket(6000, 1000)
+    login = imap_session.Login(url, user, password, tls or tls_trust.context(), plain)
+    bucket = limits.Bucket(6000, 1000)
     return imap.Mailbox(login, connection.Filter(**chosen), bucket, monotonic=time.monotonic, lists=lists)
 
 

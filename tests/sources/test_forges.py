@@ -17,6 +17,7 @@ from sources.providers.git_host import git_host as forge_port
 from sources.providers.git_host import issue, issues
 from sources.providers.github import reading as github
 from sources.providers.gitlab import reading as gitlab
+from tests.sources import reading
 from tests.sources.forge import REPOSITORY, Forge
 from tests.sources.parts import refused
 
@@ -208,8 +209,6 @@ async def test_what_follows_a_full_page_is_seen_though_that_page_is_unchanged(fo
         (403, {}, b'{"message": "You have exceeded a secondary rate limit. Please wait"}', 60.0),
         (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(OURS.timestamp() + 30)}, b"{}", 30.0),
         (502, {}, b"<html>", None),
-        (200, {}, b"<html>a page to sign in</html>", None),
-        (200, {}, b'{"message": "no list"}', None),
     ],
 )
 async def test_an_error_keeps_what_was_read_and_is_no_end(
@@ -236,12 +235,31 @@ async def test_an_error_keeps_what_was_read_and_is_no_end(
 
 
 @pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize(
+    ("status", "body"), [(200, b"<html>a page to sign in</html>"), (200, b'{"message": "no list"}'), (500, b"{}")]
+)
+async def test_an_answer_about_one_thing_is_asked_for_again_and_no_list_is_made_of_it(
+    forge: Forge, host: str, status: int, body: bytes
+) -> None:
+    for number in range(30):
+        forge.say(forge.create(f"Issue {number}").number, "A comment.")
+    forge.tick(600)
+    store = Store()
+    good = [(0, dict[str, str](), b"")]
+    forge.fails = good * 13 + [(status, {}, body)]
+    assert await store.poll(tracker(forge, host)) == 30
+    forge.fails = [(status, {}, body)]
+    with pytest.raises(port.Unreachable):
+        await store.places(tracker(forge, host))
+
+
+@pytest.mark.parametrize("host", HOSTS)
 async def test_pages_in_a_circle_and_a_list_that_never_holds_still(forge: Forge, host: str) -> None:
     for number in range(150):
         forge.create(f"Issue {number}")
     forge.loop = True
     with pytest.raises(port.Unreachable, match="circle"):
-        await Store().poll(tracker(forge, host))
+        await reading.read(tracker(forge, host))
     with pytest.raises(port.Unreachable, match="circle"):
         await Store().places(tracker(forge, host))
     forge.loop = False
@@ -255,8 +273,12 @@ async def test_pages_in_a_circle_and_a_list_that_never_holds_still(forge: Forge,
     forge.meanwhile = None
     wrong = b'[{"title": "without a number"}]'
     forge.fails = [(0, {}, b""), (200, {}, wrong), (200, {}, wrong)]
-    with pytest.raises(port.Unreachable, match="without number or time"):
-        await Store().poll(tracker(forge, host))
+    _, failures, _ = await reading.read(tracker(forge, host))
+    assert {failure.title for failure in failures} == {"without a number"}
+    good = [(0, dict[str, str](), b"")]
+    forge.fails = good * (host == "GitHub") + [(200, {}, wrong)]
+    with pytest.raises(port.Unreachable, match="an entry that is not understood"):
+        await Store().places(tracker(forge, host))
 
 
 @pytest.mark.parametrize("host", HOSTS)

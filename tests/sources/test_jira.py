@@ -377,4 +377,4 @@ async def test_an_issue_that_cannot_be_read_is_a_failure() -> None:
         good, bad = server.put(), server.put(labels=5)
         items, [failure], _ = await read(server)
         assert keys(items) == [good.key]
-        assert (failure.title, "cannot be read" in failure.reason) == (bad.key, True)
+        assert (failure.title, "cannot be read" in failure.reason) == (f"{bad.key} Issue {bad.id}", True)

@@ -12,7 +12,7 @@ import pytest
 
 from clients import tls_trust
 from sources.core import limits, port
-from sources.providers.mail import folder_state, imap, mails, pop3
+from sources.providers.mail import folder_state, imap_session, mails, pop3
 from tests import waiting
 from tests.sources import dovecot, reading, servers, wire
 from tests.sources.reading import mailbox as by_imap
@@ -37,7 +37,7 @@ def user(server: servers.Server) -> str:
 
 
 def by_pop3(url: str, user: str, *, password: str = dovecot.PASSWORD) -> pop3.Maildrop:
-    login = imap.Login(url, user, password, tls_trust.context(), True)
+    login = imap_session.Login(url, user, password, tls_trust.context(), True)
     return pop3.Maildrop(login, limits.Bucket(6000, 1000), monotonic=time.monotonic)
 
 

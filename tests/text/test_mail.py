@@ -4,8 +4,8 @@ bounded. Usual forms of headers say the same with and without the library's pars
 from __future__ import annotations
 
 from collections import Counter
-from email import charset
-from email.policy import EmailPolicy, default
+from email import charset, headerregistry
+from email.policy import default
 from typing import Any
 
 import pytest
@@ -13,25 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.connectors import mails
+from crds import pendingtask
 from text import mail, mail_headers
 
 
-def test_each_header_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    parsed: Counter[tuple[str, str]] = Counter()
-    real = EmailPolicy.header_fetch_parse
+def test_usual_headers_are_not_parsed_by_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: Counter[str] = Counter()
+    real = headerregistry.HeaderRegistry.__call__
 
     def counting(self: Any, name: str, value: str) -> Any:
-        parsed[name, value] += 1
+        parsed[name] += 1
         return real(self, name, value)
 
-    monkeypatch.setattr(EmailPolicy, "header_fetch_parse", counting)
-    head = b'From: a@b.example (c)\nSubject: =?utf-8?q?s?=\nContent-Type: multipart/mixed; boundary=b; x="y z"\n\n'
-    part = b'--b\nContent-Type: application/pdf; name="a %d.pdf"\n\nText\n'
-    found = mail.read(head + b"".join(part % number for number in range(5)) + b"--b--\n")
-    assert len(found.files) == 5
-    assert max(parsed.values()) == 1
-    assert len(parsed) >= 8
-    parsed.clear()
+    monkeypatch.setattr(headerregistry.HeaderRegistry, "__call__", counting)
     usual = mail.read(b"From: A <a@b.example>\nSubject: s\nContent-Type: text/plain; charset=utf-8\n\nText\n")
     assert (usual.title, usual.text) == ("s", "From: A <a@b.example>\nSubject: s\n\nText\n")
     assert not parsed
@@ -43,25 +37,30 @@ def test_two_headers_with_one_value_are_two_headers() -> None:
     assert found.text.startswith("From: a@b.example\nTo: a@b.example\nSubject: a@b.example\n")
 
 
-@pytest.mark.parametrize(("count", "fits"), [(1999, True), (2000, False)])
-def test_a_mail_has_at_most_2000_parts(count: int, fits: bool) -> None:
+def test_parts_beyond_2000_stay_together_as_a_file() -> None:
     """The mail itself is one of them."""
-    raw = b"Subject: s\nContent-Type: multipart/mixed; boundary=b\n\n" + b"--b\n\nx\n" * count + b"--b--\n"
-    if fits:
-        assert len(mail.read(raw).files) == count - 1
-    else:
-        with pytest.raises(mail.UnreadableError, match="more than 2000 parts"):
-            mail.read(raw)
+    raw = b"Subject: s\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\nText.\n" + b"".join(
+        b"--b\nContent-Type: text/plain; name=%d.txt\n\n%d\n" % (number, number) for number in range(2500)
+    )
+    found = mail.read(raw + b"--b--\n")
+    rest = found.files[pendingtask.MOST_ATTACHMENTS - 1]
+    assert rest.name == "further-parts.mime"
+    whole = b"".join(file.body + b"\n" for file in found.files if file is not rest) + rest.body
+    assert all(b"%d\n" % number in whole for number in range(2500))
+    assert found.text.endswith("\n\nText.\n")
+    assert found.doubts[0] == "it has more parts than the 2000 that are taken apart"
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
-def test_a_mail_has_at_most_two_million_lines(end: bytes) -> None:
-    with pytest.raises(mail.UnreadableError, match="more than 2000000 lines"):
-        mail.read(b"Subject: s" + end * 2_000_001)
+def test_two_million_lines_of_parts_stay_a_file(end: bytes) -> None:
+    found = mail.read(
+        b"Subject: s\nContent-Type: multipart/mixed; boundary=b\n\n--b".replace(b"\n", end) + end * 2_000_001
+    )
+    assert found.title == "s"
+    assert "more than 2000000 lines" in found.text
 
 
-NAMES = ("from", "to", "cc", "date", "message-id", "in-reply-to", "references", "subject", "content-type",
-         "content-transfer-encoding")  # fmt: skip
+NAMES = ("from", "to", "cc", "date", "message-id", "in-reply-to", "references", "subject")
 ADDRESSES = ("from", "to", "cc")
 PIECES = (
     *("a", "B", "0", "ada", "Ada", "example.org", "text", "plain", "utf-8", "UTF-8", "charset", "name", "boundary"),
@@ -126,17 +125,6 @@ def test_lists_of_mailboxes_are_usual(name: str, mailboxes: list[str], between: 
     assert agree(name, between.join(mailboxes))
 
 
-TOKEN = st.text("abzAZ09!#$&+-.^_`{|}~", min_size=1, max_size=6)
-PARAMETER = st.tuples(TOKEN, st.one_of(TOKEN, st.text("abz09=_.:/+-", min_size=1, max_size=9).map('"{}"'.format)))
-
-
-@given(
-    TOKEN, TOKEN, st.lists(PARAMETER, max_size=3, unique_by=lambda two: two[0].lower()), st.sampled_from((";", "; "))
-)
-def test_types_with_parameters_are_usual(kind: str, sub: str, parameters: list[tuple[str, str]], between: str) -> None:
-    assert agree("content-type", "".join([f"{kind}/{sub}", *(f"{between}{one}={two}" for one, two in parameters)]))
-
-
 @given(ADDRESS)
 def test_identities_are_usual(address: str) -> None:
     assert agree("message-id", f"<{address}>")
@@ -158,7 +146,7 @@ def test_dates_are_usual(value: str) -> None:
     ("from", "=?utf-8?q?A?= =?utf-8?q?B?= <a@b.example>"), ("from", "=?utf-8?q?_A?= <a@b.example>"),
     ("from", "=?utf-8?b?QQ=?= <a@b.example>"), ("from", "=?utf-7?q?A?= <a@b.example>"), ("from", "a.@b.example"),
     ("subject", "=?utf-8?q?A?= b"), ("subject", "ř"), ("subject", "=?"), ("message-id", "<a@b> c"),
-    ("message-id", "<a@[192.0.2.1]>"), ("content-type", "text/plain;"), ("content-type", "text/plain; charset"),
+    ("message-id", "<a@[192.0.2.1]>"),
     ("content-type", 'text/plain; a="b c"'), ("content-type", "text/plain; a=b; A=c"), ("content-type", "text"),
     ("content-type", "text/plain; name*=utf-8''%C5%99"), ("content-type", 'text/plain; name=""'),
     ("content-transfer-encoding", "8bit (comment)"), ("content-transfer-encoding", "x-uuencode"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import unicodedata
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -52,7 +53,8 @@ def test_any_five_words_of_a_passage_are_found_wherever_they_stand(language: str
         first = data.draw(st.integers(0, len(words) - shingles.WORDS))
         last = data.draw(st.integers(first + shingles.WORDS, len(words)))
         span = " ".join(words[first:last])
-    form = data.draw(st.sampled_from(["NFC", "NFD", "NFKC", "NFKD"]))
+    forms: tuple[Literal["NFC", "NFD", "NFKC", "NFKD"], ...] = ("NFC", "NFD", "NFKC", "NFKD")
+    form = data.draw(st.sampled_from(forms))
     around = data.draw(st.sampled_from([("", ""), ("Hello Ann: ", " Bye."), ("«", "»"), ("…\n", "\n--\nJervis")]))
     text = around[0] + unicodedata.normalize(form, data.draw(st.sampled_from([span, span.upper()]))) + around[1]
     copied = found(text, passage)

@@ -153,7 +153,8 @@ function decision(turn, event) {
 }
 
 function step(turn, event) {
-  if (event.verdict) return leftOut(turn, event);
+  if (event.verdict === "Thoughts") retract(turn);
+  else if (event.verdict) return leftOut(turn, event);
   make("li", event.message, turn.branch, { class: "soft" });
   say(event.message);
 }
@@ -168,6 +169,12 @@ function leftOut(turn, event) {
   const entry = make("li", "", turn.left, { "data-verdict": event.verdict });
   make("b", `${event.verdict}: ${VERDICTS[event.verdict] || "a quotation is wrong"}. `, entry);
   entry.append(event.content || "The text is not shown, because a rule says what answers must or must not say.");
+}
+
+// All that was written of the answer were the model's thoughts.
+function retract(turn) {
+  turn.rest.data = "";
+  turn.answer.replaceChildren(turn.rest);
 }
 
 function failure(turn, event) {

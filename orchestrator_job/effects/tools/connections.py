@@ -1,7 +1,8 @@
 """Mails, issues and pages: what a run does at Connections.
 
 Each names a Connection, or takes the one that the settings name. What the allow-lists of the settings, or a rule's
-`never-say`, exclude is refused before a person is asked. Bounds are those of docs/effects.md, which the sources process checks again.
+`never-say`, exclude is refused before a person is asked. Bounds are those of docs/effects.md, which the sources process
+checks again.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class ActingTool(_Tool):
     @property
     def tier(self) -> port.Tier:
         """By its mode."""
-        return port.Tier.PERSON if self._offered.mode is tools.Mode.ASK else port.Tier.PERMIT
+        return port.Tier.ASK if self._offered.mode is tools.Mode.ASK else port.Tier.PERMIT
 
     @property
     def definition(self) -> str:

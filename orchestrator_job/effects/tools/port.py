@@ -28,12 +28,14 @@ class Tier(IntEnum):
 
     FREE      nothing: it reads, or changes what is the run's own
     PERMIT    a permit of the task, a standing permit or an approval names the effect; else a person decides
-    PERSON    a person decides, whatever permits say: it changes what later runs believe or may do
+    ASK       a person decides, whatever permits say: about the effect, or about the like for the rest of the task
+    PERSON    a person decides about each: it changes what later runs believe or may do
     """
 
     FREE = 0
     PERMIT = 1
-    PERSON = 2
+    ASK = 2
+    PERSON = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,10 @@ class Toolbox:
             _log.warning("servers of tools are away", problems=list(catalogue.away.values()))
         if catalogue.left_out:
             _log.warning("tools of servers are left out", problems=catalogue.left_out)
-        return cls([*tools, *more], catalogue.away, catalogue.left_out, internal)
+        # By the name that models call it a rule is met where agents are given their tools.
+        barred = {tool.called for tool in catalogue.tools if not means.rules.permits_tool(tool.own)}
+        tools += [tool for tool in more if tool.name not in barred]
+        return cls(tools, catalogue.away, catalogue.left_out, internal)
 
 
 def _internal(known: Iterable[sources_client.Named]) -> domains.Internal:

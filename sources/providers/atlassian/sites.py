@@ -25,6 +25,8 @@ TEXT_CHARS = 4 << 20
 CUT = "[The text is longer; the rest is left out.]"
 MOST_PLACES = 20_000
 """Projects or spaces that the user sees; a list without an end ends there."""
+UNFORESEEN = (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError)
+"""What reading a thing raises that is not as the documents of the API say."""
 MOST_BAD = 3
 """If all of a batch fails and it has more things than this, the server fails and not they."""
 
@@ -96,8 +98,10 @@ class Poll:
         self._api = self._opens()
         try:
             found = await self._visible()
+            # What has no key is none that could be read, or asked for.
+            shown = [one for one in found if isinstance(one, Mapping) and one.get("key")]
             self._places = {
-                str(one[name]).casefold(): str(one["key"]) for name in self.names for one in found if one.get(name)
+                str(one[name]).casefold(): str(one["key"]) for name in self.names for one in shown if one.get(name)
             }
             if not self._places:
                 raise port.Misconfigured(
@@ -148,13 +152,13 @@ async def apart(
     """
     found: list[T] = []
     bad: dict[str, str] = {}
-    last: port.Misconfigured | rest.Broken | None = None
+    last: port.Misconfigured | port.Unreachable | None = None
     left = [list(names)] if names else []
     while left:
         some = left.pop()
         try:
             found += await ask(some)
-        except (rest.Broken, port.Misconfigured) as error:
+        except (rest.Broken, rest.Garbled, rest.Foreign, port.Misconfigured) as error:
             last = error
             half = len(some) // 2
             if half:
@@ -162,7 +166,7 @@ async def apart(
             else:
                 try:
                     found += await ask(some)
-                except (rest.Broken, port.Misconfigured) as again:
+                except (rest.Broken, rest.Garbled, rest.Foreign, port.Misconfigured) as again:
                     bad[some[0]] = f"The source does not answer for it: {again.message}"
     if last is not None and len(bad) == len(names) > MOST_BAD:
         raise last
@@ -181,7 +185,7 @@ async def files(api: rest.Rest, listed: Sequence[Mapping[str, Any]]) -> tuple[li
             continue
         try:
             body = await api.download(str(one["path"]), most)
-        except (port.Misconfigured, rest.Broken) as error:
+        except (port.Misconfigured, rest.Broken, rest.Garbled) as error:
             lines.append(f"{name} (not taken: {error.message[:200]})")
             continue
         size += len(body)

@@ -41,6 +41,7 @@ Listed = Mapping[str, Any]
 class Confluence(atlassian.Poll):
     """See `atlassian.Poll`."""
 
+    tells = True
     product, kind, right, sizes = "Confluence", "space", "view", (100, 200)
 
     def __init__(self, opens: atlassian.Api, chosen: connection.Filter, of: str, size: int, ids_size: int) -> None:
@@ -115,7 +116,9 @@ class Confluence(atlassian.Poll):
             following = cql
             async with aclosing(self._search(cql, "version,space,container", self._size)) as pages:
                 async for found in pages:
-                    stamps = {f"{one['type']}:{one['id']}": (confluence_page.stamp(one), one) for one in found}
+                    stamps, foreign = _stamps(found)
+                    if foreign:
+                        yield seen.batch((), foreign)
                     new = {name: at for name, at in stamps.items() if seen.new(name, at[0])}
                     if new:
                         names = list(dict.fromkeys(_page_of(one) for _, one in new.values()))
@@ -140,15 +143,18 @@ class Confluence(atlassian.Poll):
             wanted = [one for one in names[start : start + DETAILS] if one.isdigit()]
             found, bad = await atlassian.apart(self._details, wanted)
             ids = [str(one["id"]) for one in found]
-            comments, older = await self._parts("comment", ids, "body.storage,version,history,container")
-            attached, _ = await self._parts("attachment", ids, "version,container,metadata,extensions")
+            comments, older, lacking = await self._parts("comment", ids, "body.storage,version,history,container")
+            attached, _, more = await self._parts("attachment", ids, "version,container,metadata,extensions")
+            bad |= more | lacking
             await self._learn_readers(found)
             items, failures, size = list[port.Item](), list[port.Failure](), 0
             for page in found:
                 name = str(page["id"])
+                if name in bad:
+                    continue
                 try:
                     item = await self._item(page, comments.get(name, []), older.get(name, 0), attached.get(name, []))
-                except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+                except atlassian.UNFORESEEN as error:
                     log.exception("page not read", page=name)
                     where = confluence_page.place(page) if page.get("space") else ""
                     reason = f"This page cannot be read: {error!r}."
@@ -167,7 +173,7 @@ class Confluence(atlassian.Poll):
         found: list[Listed] = []
         cql = f"id in ({', '.join(names)}) AND {self._admitted()}"
         async for some in self._search(cql, confluence_page.EXPAND, DETAILS):
-            found += [one for one in some if one.get("status", "current") == "current"]
+            found += [one for one in some if one.get("id") and one.get("status", "current") == "current"]
         return found
 
     async def _failure(self, name: str, reason: str) -> port.Failure:
@@ -176,29 +182,35 @@ class Confluence(atlassian.Poll):
         try:
             async for some in self._search(f"id in ({name}) AND {_PAGES}", "space", 1):
                 found += some
-        except (port.Misconfigured, rest.Broken) as error:
+        except (port.Misconfigured, rest.Broken, rest.Garbled, rest.Foreign) as error:
             log.info("place of a page not known", page=name, reason=error.message)
         where = confluence_page.place(found[0]) if found else ""
         return port.Failure(name, str(found[0]["title"])[:200] if found else "", reason, where)
 
     async def _parts(
         self, kind: str, ids: Sequence[str], expand: str
-    ) -> tuple[dict[str, list[Listed]], dict[str, int]]:
-        """Comments or attachments of pages, by page, oldest first; and how many older ones are left out."""
+    ) -> tuple[dict[str, list[Listed]], dict[str, int], dict[str, str]]:
+        """Comments or attachments of pages, by page, oldest first; how many older ones are left out; and of which pages
+        Confluence does not give them, with the reason."""
         parts: dict[str, dict[str, Listed]] = {}
         sizes, older = Counter[str](), Counter[str]()
-        if ids:
-            cql = f"type = {kind} AND container in ({', '.join(ids)}) ORDER BY created ASC"
+
+        async def ask(pages: Sequence[str]) -> list[str]:
+            cql = f"type = {kind} AND container in ({', '.join(pages)}) ORDER BY created ASC"
             async for some in self._search(cql, expand, self._size):
                 for one in some:
-                    page = _page_of(one)
-                    parts.setdefault(page, {})[str(one["id"])] = one
-                    sizes[page] += len(orjson.dumps(one))
+                    page, name = _page_of(one), str(one.get("id") or "")
+                    if name and name not in parts.setdefault(page, {}):
+                        parts[page][name] = one
+                        sizes[page] += len(orjson.dumps(one))
                 while sizes.total() > PARTS_BYTES:
                     page = max(sizes, key=lambda name: sizes[name])
                     sizes[page] -= len(orjson.dumps(parts[page].pop(next(iter(parts[page])))))
                     older[page] += 1
-        return {page: list(found.values()) for page, found in parts.items()}, older
+            return list(pages)
+
+        _, bad = await atlassian.apart(ask, ids)
+        return {page: list(found.values()) for page, found in parts.items()}, older, bad
 
     async def _learn_readers(self, pages: Sequence[Listed]) -> None:
         """The restrictions of all ancestors."""
@@ -207,13 +219,15 @@ class Confluence(atlassian.Poll):
         self._asked.update(names)
         for start in range(0, len(names), self._size):
             some = ", ".join(names[start : start + self._size])
-            async for found in self._search(f"id in ({some})", confluence_page.RESTRICTIONS, self._size):
-                self._note_readers(found)
+            # Of an ancestor that is not given nothing is known, and its pages are shown to fewer.
+            with suppress(rest.Broken, rest.Garbled, rest.Foreign):
+                async for found in self._search(f"id in ({some})", confluence_page.RESTRICTIONS, self._size):
+                    self._note_readers(found)
 
     def _note_readers(self, pages: Sequence[Listed]) -> None:
         for one in pages:
             # Of a page whose readers are not all listed nothing is known.
-            with suppress(ValueError):
+            with suppress(*atlassian.UNFORESEEN):
                 self._readers[str(one["id"])] = confluence_page.readers(one)
 
     async def _item(
@@ -260,21 +274,38 @@ class Confluence(atlassian.Poll):
     async def _follow(self, path: str, params: Mapping[str, Any]) -> AsyncGenerator[list[Listed]]:
         """Pages until the last one. Pages of Cloud are named by a cursor; those of Data Center are counted, so each is
         asked for from the last thing of the one before it: if that is not there, something moved."""
-        asked, last = dict(params), ""
+        asked, last, visited = dict(params), "", set[str]()
         while True:
+            if repr(asked) in visited:
+                raise rest.Foreign(f"The pages of {path} lead in a circle.")
+            visited.add(repr(asked))
             page = (await self._api.get(path, asked)).json
-            found = list(page["results"])
+            found = rest.listed(page, "results", path)
             if last:
                 if not found or str(found[0]["id"]) != last:
                     raise port.Unreachable("The list changed while it was read.")
                 found = found[1:]
-            yield found
+            yield [one for one in found if isinstance(one, Mapping)]
             following = (page.get("_links") or {}).get("next")
             if not following:
                 return
             asked, last = {**params, **dict(parse_qsl(urlsplit(str(following)).query))}, ""
             if "cursor" not in asked and "start" in asked and found:
                 asked["start"], last = str(int(asked["start"]) - 1), str(found[-1]["id"])
+
+
+def _stamps(found: Sequence[Listed]) -> tuple[dict[str, tuple[time_cursor.Stamp, Listed]], list[port.Failure]]:
+    """When the listed things changed, by kind and id; and what is listed and is none."""
+    stamps: dict[str, tuple[time_cursor.Stamp, Listed]] = {}
+    foreign = list[port.Failure]()
+    for one in found:
+        try:
+            stamps[f"{one['type']}:{one['id']}"] = (confluence_page.stamp(one), one)
+        except atlassian.UNFORESEEN as error:
+            name = str(one.get("id") or f"entry {time_cursor.of(one)}")
+            reason = f"Confluence lists it without an id or a version: {error!r}."
+            foreign.append(port.Failure(name, str(one.get("title") or "")[:200], reason))
+    return stamps, foreign
 
 
 def _page_of(one: Listed) -> str:

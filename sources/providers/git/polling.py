@@ -86,11 +86,17 @@ class Repository:
             async with aclosing(self._removed(name, places)) as batches:
                 async for batch in batches:
                     yield batch
-        default = _mapped(self._repository, found.default)
+        default, failed = _mapped(self._repository, found.default), list[command.Failed]()
         for name in sorted(chosen, key=lambda one: (one != found.default, one)):
-            async with aclosing(self._branch(default, name, chosen[name], places)) as batches:
-                async for batch in batches:
-                    yield batch
+            try:
+                async with aclosing(self._branch(default, name, chosen[name], places)) as batches:
+                    async for batch in batches:
+                        yield batch
+            except command.Failed as error:
+                # One branch that Git cannot read holds up no other.
+                failed.append(error)
+        if failed:
+            raise failed[0]
         if absent:
             raise port.Misconfigured(
                 f"The repository has no branch {', '.join(map(repr, absent))[:400]}.",
@@ -190,15 +196,19 @@ class Repository:
             shas = await asyncio.to_thread(history.between, self._clone.path, target, base, since)
             with history.Reader(self._clone.path) as reader:
                 while done < len(shas):
-                    some, contents = await asyncio.to_thread(_read, reader, shas[done : done + BATCH])
-                    done += len(some)
+                    some, contents, bad = await asyncio.to_thread(_read, reader, shas[done : done + BATCH])
+                    done += len(some) + len(bad)
                     places[name] = {"at": base, "to": target, "n": done}
                     request = api.GitCommits(
                         scope=self._owner, repository=default, branch=name, commits=some, contents=contents
                     )
+                    broken = tuple(
+                        port.Failure(f"branch:{name}:{sha}", f"Commit {sha[:12]} of branch {name}"[:200], reason)
+                        for sha, reason in bad.items()
+                    )
                     # Only of what came since the branch is known: the links of a long past are thousands.
                     items = [one for commit in some for one in links(default, commit)] if base else []
-                    yield self._batch(places, commits=(request,), items=tuple(items))
+                    yield self._batch(places, commits=(request,) if some else (), items=tuple(items), failures=broken)
             places[name] = {"at": target}
             yield self._batch(places)
         if places[name].get("code") != sha:
@@ -335,21 +345,27 @@ async def _nothing(paths: Sequence[str]) -> Mapping[str, str]:
     return {}
 
 
-def _read(reader: history.Reader, shas: Sequence[str]) -> tuple[list[api.Commit], dict[str, str]]:
-    """The first of these commits, as many as go into one request, and the contents of their source files."""
-    found: list[api.Commit] = []
+def _read(reader: history.Reader, shas: Sequence[str]) -> tuple[list[api.Commit], dict[str, str], dict[str, str]]:
+    """The first of these commits, as many as go into one request, the contents of their source files, and those that
+    cannot be read, with the reason."""
+    commits: list[api.Commit] = []
     contents: dict[str, str] = {}
+    bad: dict[str, str] = {}
     size = held = 0
     for sha in shas:
-        one = reader.read(sha)
-        size += history.size(one)
-        more = {blob: text for blob, text in reader.contents(one).items() if blob not in contents}
+        try:
+            commit = reader.read(sha)
+            more = {blob: text for blob, text in reader.contents(commit).items() if blob not in contents}
+        except (ValueError, LookupError) as error:
+            bad[sha] = f"This commit cannot be read: {' '.join(str(error).split())[:300]}."
+            continue
+        size += history.size(commit)
         held += sum(len(json.dumps(text, ensure_ascii=False).encode()) for text in more.values())
-        if found and (size > BATCH_BYTES or held > CONTENT_BYTES):
+        if commits and (size > BATCH_BYTES or held > CONTENT_BYTES):
             break
-        found.append(one)
+        commits.append(commit)
         contents |= more
-    return found, contents
+    return commits, contents, bad
 
 
 def links(where: api.Repository, commit: api.Commit) -> Iterable[port.Item]:

@@ -22,12 +22,13 @@ Query = Mapping[str, str]
 @dataclass(frozen=True, slots=True)
 class Listing:
     """A list of a repository: its name in the cursor, its path, and what is always asked. `comments`: of comments, each
-    of which names its issue."""
+    of which names its issue. `mark` stands before the number of its things."""
 
     name: str
     path: str
     query: Query
     comments: bool = False
+    mark: str = "#"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ class Host(Protocol):
 
     provider: str
     """The beginning of a URN."""
+    number: str
+    """The field of a row with the number of an issue."""
     since: str
     """The parameter for what changed at a time or later."""
     keeps: bool

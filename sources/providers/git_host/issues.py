@@ -12,21 +12,19 @@ What differs between hosts is a `Host`: `sources.providers.github.reading`, `.gi
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import ssl
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 import structlog
 
-from crds import access, connection
+from crds import connection
 from sources.core import host_address, hosts, limits, port, rest
-from sources.providers.git_host import git_host, issue, progress
-from text import mail
+from sources.providers.git_host import git_host, issue, progress, things
 
 log = structlog.get_logger("sources")
 
@@ -37,27 +35,26 @@ SETTLED = timedelta(seconds=2)
 MOST_PASSES = 5
 """Over one list in one poll."""
 MOST_SEEN = 50_000
-MOST_COMMENT_PAGES = 50
-FILE_BYTES, FILES_BYTES = 16 << 20, 48 << 20
-"""Bytes of a file, of all files of an item."""
 
 
 class Tracker:
-    """One poll. `api` answers the host's REST API, `web` its own files."""
+    """One poll. `opens` gives clients of the host's REST API and of its own files, which are closed behind each use."""
+
+    tells = False
 
     def __init__(
         self,
         host: git_host.Host,
-        api: rest.Rest,
-        web: rest.Rest,
+        opens: Callable[[], tuple[rest.Rest, rest.Rest]],
         url: str,
         repositories: Sequence[str],
         choice: git_host.Choice,
     ) -> None:
-        self._host, self._api, self._web, self._choice = host, api, web, choice
+        self._host, self._opens, self._choice = host, opens, choice
+        self._api: rest.Rest
+        self._things: things.Things
         self._repositories = tuple(dict.fromkeys(repositories))
         said = repr((url, self._repositories, choice))
-        self._readers: dict[str, git_host.Readers] = {}
         self._of = hashlib.sha256(said.encode()).hexdigest()[:16]
 
     async def batches(self, cursor: port.Cursor) -> AsyncGenerator[port.Batch]:
@@ -66,8 +63,8 @@ class Tracker:
         at = progress.At(
             self._of, dict(known.get("lists", {})), dict(known.get("counts", {})), dict(known.get("access", {}))
         )
-        absent: list[rest.Absent] = []
-        try:
+        absent, failed = list[rest.Absent](), list[port.Unreachable]()
+        async with self._session():
             for repository in self._repositories:
                 try:
                     async with aclosing(self._repository(repository, at)) as found:
@@ -75,6 +72,11 @@ class Tracker:
                             yield batch
                 except rest.Absent as error:
                     absent.append(error)
+                except (rest.Broken, rest.Garbled, rest.Foreign) as error:
+                    # One repository that the host cannot show holds up no other.
+                    failed.append(error)
+            if failed:
+                raise failed[0]
             if absent:
                 raise port.Misconfigured(
                     f"Of {len(self._repositories)} repositories {len(absent)} cannot be read, all others are:"
@@ -82,12 +84,10 @@ class Tracker:
                     field=absent[0].field,
                     remedy=absent[0].remedy,
                 )
-        finally:
-            await self._close()
 
     async def ids(self) -> AsyncGenerator[port.Page]:
         """See `port.Source`. A list that changes while it is read is read again."""
-        try:
+        async with self._session():
             for repository in self._repositories:
                 for listing in self._host.lists(repository, self._choice):
                     if not listing.comments:
@@ -95,17 +95,40 @@ class Tracker:
                             async for page in pages:
                                 yield page
             yield port.Page((), last=True)
-        finally:
-            await self._close()
 
-    async def _close(self) -> None:
-        await self._api.close()
-        await self._web.close()
+    async def fetch(self, places: Sequence[str]) -> AsyncGenerator[port.Batch]:
+        """See `port.Fetching`."""
+        wanted: dict[tuple[str, str], list[int]] = {}
+        for place in places:
+            repository, mark, number = _parts(place)
+            wanted.setdefault((repository, mark), []).append(number)
+        async with self._session():
+            for (repository, mark), numbers in wanted.items():
+                lists = [one for one in self._host.lists(repository, self._choice) if not one.comments]
+                listing = next((one for one in lists if one.mark == mark), None)
+                if repository not in self._repositories or listing is None:
+                    continue
+                self._things.readers[repository] = await self._host.access(self._api, repository)
+                for number in numbers:
+                    some = progress.Some()
+                    await self._things.fetch(repository, listing, number, some)
+                    if some:
+                        yield port.Batch({}, "", tuple(some.items), tuple(some.failures))
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncIterator[None]:
+        self._api, web = self._opens()
+        self._things = things.Things(self._host, self._api, web, self._choice)
+        try:
+            yield
+        finally:
+            await self._api.close()
+            await web.close()
 
     async def _repository(self, repository: str, at: progress.At) -> AsyncGenerator[port.Batch]:
         """Issues first: the comments that come with them are not asked for again."""
         lists, taken = self._host.lists(repository, self._choice), progress.Taken()
-        self._readers[repository] = told = await self._host.access(self._api, repository)
+        self._things.readers[repository] = told = await self._host.access(self._api, repository)
         told_before = at.access.get(repository)
         at.access[repository] = said = hashlib.sha256(repr(sorted(told.items())).encode()).hexdigest()[:16]
         if said != told_before:
@@ -165,28 +188,34 @@ class Tracker:
         for _ in range(MOST_PASSES):
             news, visited, asked_at = resumed, set[str](), ""
             query, pages, resumed = query or first, 0, False
+            shown: Sequence[Any] = ()
             while query is not None:
                 if _said(query) in visited:
-                    raise port.Unreachable(f"The pages of {listing.path} lead in a circle.")
+                    raise rest.Foreign(f"The pages of {listing.path} lead in a circle.")
                 visited.add(_said(query))
                 known = state.get("etag") or ["", ""]
                 sent = {"If-None-Match": known[1]} if known[0] == _said(query) else {}
                 answer = await self._api.get(listing.path, query, sent)
                 if answer.status == 304:
                     return
-                rows, pages = _rows(answer, listing.path), pages + 1
+                rows, pages = things.rows(answer, listing.path), pages + 1
                 full = len(rows) >= int(query.get("per_page") or query.get("limit") or 1)
                 asked_at = asked_at or _written(_date(answer) - OVERLAP)
                 here = {"mark": mark, "high": high, "next": dict(query)}
                 some = progress.Some()
                 for row in rows:
-                    name, stamp, changed = _named(self._host, row, listing)
+                    try:
+                        name, stamp, changed = _named(self._host, row, listing)
+                    except things.UNFORESEEN as error:
+                        why = f"The host lists it without a number or a time: {error!r}."
+                        some.failures.append(self._things.failure(repository, listing, row, why))
+                        continue
                     if seen.knows(name, stamp):
                         continue
                     news, before = True, seen.untimed(name, stamp)
                     try:
                         if not (listing.comments and taken.comments.get(name) == stamp):
-                            await self._take(repository, listing, row, some, taken, before)
+                            await self._things.take(repository, listing, row, some, taken, before)
                     except (port.Unreachable, port.Rejected, port.Misconfigured):
                         if some:
                             # What was read so far is kept: the next poll goes on behind it.
@@ -202,7 +231,8 @@ class Tracker:
                     if some.full:
                         yield counted({**here, "seen": seen.stored()}, some)
                         some = progress.Some()
-                query = self._host.following(answer, query)
+                query = self._following(answer, query, rows, shown)
+                shown = rows
                 if some:
                     yield counted({**here, "seen": seen.stored(), "next": query and dict(query)}, some)
                 etag = answer.headers.get("ETag", "")
@@ -223,6 +253,17 @@ class Tracker:
         if new != at.lists.get(listing.name):
             yield counted(new)
 
+    def _following(
+        self, answer: rest.Answer, query: git_host.Query, rows: Sequence[Any], before: Sequence[Any]
+    ) -> git_host.Query | None:
+        """The next page. A full page without Link may be the only one, or a proxy has taken the header away: the one
+        behind it is asked for, unless the host gives the same page again."""
+        following = self._host.following(answer, query)
+        size = query.get("per_page", "")
+        if following is None and size and len(rows) >= int(size) and "Link" not in answer.headers and rows != before:
+            return {**query, "page": str(int(query.get("page", "1")) + 1)}
+        return following
+
     def _kept(self, seen: dict[str, str], high: str, listing: git_host.Listing) -> dict[str, str]:
         """What is compared with the next answers: all that may be in them."""
         names = list(seen.items())[-MOST_SEEN:]
@@ -236,95 +277,6 @@ class Tracker:
         since += [self._choice.since] if self._choice.since else []
         return {self._host.since: _written(max(since))} if since else {}
 
-    async def _take(
-        self,
-        repository: str,
-        listing: git_host.Listing,
-        row: Mapping[str, Any],
-        some: progress.Some,
-        taken: progress.Taken,
-        before: str,
-    ) -> None:
-        """Add the item of a row, or the failure that it is; nothing for what was deleted meanwhile."""
-        try:
-            if listing.comments:
-                row = (await self._api.get(self._host.owner(row, repository))).json
-            thing = self._host.thing(row, repository, self._choice)
-            if thing is not None and (not listing.comments or self._choice.admits(thing)):
-                some.add(await self._item(thing, row, taken, before))
-        except rest.Absent:
-            return
-        except port.Misconfigured as error:
-            if error.field == "spec.secretRef":
-                raise  # of a right, not of this thing
-            some.failures.append(_failure(listing, row, error.message))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            # One thing that the host describes in an unforeseen way must not stop the others.
-            log.exception("issue not read", list=listing.name)
-            some.failures.append(_failure(listing, row, f"The host's answer about it is not understood: {error!r}."))
-
-    async def _item(self, thing: issue.Thing, row: Mapping[str, Any], taken: progress.Taken, before: str) -> port.Item:
-        comments: list[issue.Comment] = []
-        repository = thing.repository
-        linked = list(self._host.files(row, repository, thing.body))
-        size, cut = len(thing.body), False
-        path, query = self._host.comments_of(thing)
-        pages, following = 0, query if thing.comments != 0 else None
-        while following is not None:
-            answer = await self._api.get(path, following)
-            for entry in _rows(answer, path):
-                one = self._host.comment(entry)
-                if one is not None:
-                    comments.append(one)
-                    taken.comments[one.id] = one.updated
-                    size += len(one.body)
-                    linked += self._host.files(entry, repository, one.body)
-            asked, pages = following, pages + 1
-            following = self._host.following(answer, asked)
-            if following == asked:
-                raise port.Unreachable(f"The pages of {path} lead in a circle.")
-            cut = following is not None and (size > issue.TEXT_BYTES or pages >= MOST_COMMENT_PAGES)
-            following = None if cut else following
-        if not cut and thing.comments not in (None, len(comments)):
-            # It changed since it was listed: what it is now has the time that its comments have.
-            row = (await self._api.get(path.rpartition("/")[0])).json
-            thing = self._host.thing(row, repository, self._choice) or thing
-        files, absent = await self._files(linked)
-        may_read = access.UNKNOWN if thing.confidential else self._readers[repository][thing.mark]
-        # A large one takes seconds: the claims of other Connections are renewed meanwhile.
-        return await asyncio.to_thread(
-            issue.item,
-            self._host.provider,
-            thing,
-            tuple(comments),
-            files,
-            absent,
-            more=cut,
-            before=before,
-            may_read=may_read,
-        )
-
-    async def _files(self, linked: Sequence[issue.Linked]) -> tuple[tuple[mail.File, ...], tuple[str, ...]]:
-        taken: list[mail.File] = []
-        absent: list[str] = []
-        left = FILES_BYTES
-        for one in {entry.path: entry for entry in linked}.values():
-            if len(taken) >= issue.MOST_FILES or left <= 0:
-                absent.append(f"{one.shown}: there are too many")
-                continue
-            client = self._api if self._host.rest_of(one) == "api" else self._web
-            try:
-                body = await client.download(one.path, min(FILE_BYTES, left))
-            except rest.TooLarge:
-                absent.append(f"{one.shown}: it is too large")
-            except (port.Misconfigured, port.Rejected):
-                # A file that was deleted, or that the host shows to people in a browser alone.
-                absent.append(f"{one.shown}: the host does not give it")
-            else:
-                taken.append(issue.file(one.name, body))
-                left -= len(body)
-        return tuple(taken), tuple(absent)
-
     async def _places(self, repository: str, listing: git_host.Listing) -> AsyncGenerator[port.Page]:
         query = self._host.newest_first(listing)
         if self._choice.since:
@@ -335,17 +287,19 @@ class Tracker:
             counted = await self._host.count(self._api, listing, query)
             totals, visited, pages = {counted}, set[str](), 0
             following: git_host.Query | None = query
+            shown: Sequence[Any] = ()
             while following is not None:
                 if _said(following) in visited:
-                    raise port.Unreachable(f"The pages of {listing.path} lead in a circle.")
+                    raise rest.Foreign(f"The pages of {listing.path} lead in a circle.")
                 visited.add(_said(following))
                 answer = await self._api.get(listing.path, following)
-                rows, pages = _rows(answer, listing.path), pages + 1
-                names.update(_named(self._host, row, listing)[0] for row in rows)
-                yield port.Page(tuple(self._named_places(rows, repository, listing)))
+                rows, pages = things.rows(answer, listing.path), pages + 1
+                some = dict(self._named_places(rows, repository, listing))
+                names.update(some)
+                yield port.Page(tuple(place for place in some.values() if place))
                 total = _total(answer)
                 totals |= {total} if total is not None else set()
-                following = self._host.following(answer, following)
+                following, shown = self._following(answer, following, rows, shown), rows
             if pages > 1 and counted is not None and _total(answer) is None:
                 totals.add(await self._host.count(self._api, listing, query))
             totals.discard(None)
@@ -356,22 +310,22 @@ class Tracker:
         raise port.Unreachable(f"The list of {repository} changes while it is read.")
 
     def _named_places(
-        self, rows: Sequence[Mapping[str, Any]], repository: str, listing: git_host.Listing
-    ) -> Iterator[str]:
-        try:
-            for row in rows:
+        self, rows: Sequence[Any], repository: str, listing: git_host.Listing
+    ) -> Iterator[tuple[str, str]]:
+        """(number, place) of each entry; the place is "" for one that the choice leaves out."""
+        for row in rows:
+            try:
+                place = self._things.place(repository, listing, row)
+            except things.UNFORESEEN as error:
+                # Left out, it would be taken for gone.
+                said = f"{listing.path[:200]} answered an entry that is not understood: {error!r}."
+                raise rest.Foreign(said) from error
+            try:
                 thing = self._host.thing(row, repository, self._choice)
-                if thing is not None:
-                    yield thing.place
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            # Left out, it would be taken for gone.
-            raise port.Unreachable(
-                f"{listing.path[:200]} answered an entry that is not understood: {error!r}."
-            ) from error
-
-
-def _failure(listing: git_host.Listing, row: Mapping[str, Any], reason: str) -> port.Failure:
-    return port.Failure(f"{listing.name} {row.get('id', '')}"[:512], str(row.get("title") or "")[:200], reason)
+                place = thing.place if thing is not None else ""
+            except things.UNFORESEEN:
+                log.info("entry of a list not understood", list=listing.name, place=place)
+            yield str(int(row[self._host.number])), place
 
 
 def _total(answer: rest.Answer) -> int | None:
@@ -379,19 +333,18 @@ def _total(answer: rest.Answer) -> int | None:
     return int(said) if said.isdigit() else None
 
 
-def _rows(answer: rest.Answer, path: str) -> list[Mapping[str, Any]]:
-    if not isinstance(answer.json, list) or not all(isinstance(row, dict) for row in answer.json):
-        raise port.Unreachable(f"{path[:200]} answered no list.")
-    return answer.json
+def _named(host: git_host.Host, row: Any, listing: git_host.Listing) -> tuple[str, str, str]:
+    """See `git_host.Host.name`. Raises `things.UNFORESEEN`."""
+    named = host.name(row, listing)
+    _moment(named[2])
+    return named
 
 
-def _named(host: git_host.Host, row: Mapping[str, Any], listing: git_host.Listing) -> tuple[str, str, str]:
-    try:
-        found = host.name(row, listing)
-        _moment(found[2])
-        return found
-    except (KeyError, TypeError, ValueError) as error:
-        raise port.Unreachable(f"{listing.path[:200]} answered an entry without number or time: {error!r}.") from error
+def _parts(place: str) -> tuple[str, str, int]:
+    """Repository, mark and number of a place."""
+    mark = "!" if "!" in place.rpartition("#")[2] else "#"
+    repository, _, number = place.rpartition(mark)
+    return repository, mark, int(number)
 
 
 def _resumed(state: Mapping[str, Any]) -> bool:
@@ -435,10 +388,10 @@ def opened(
         chosen = spec.filter or connection.Filter()
         query = git_host.query(chosen.query)
         choice = git_host.Choice(chosen.since, query.state, query.labels, query.types)
-        api, web = (
-            rest.Rest(base, address.headers, bucket, trusted, monotonic=monotonic, wall=wall, reached=reached)
-            for base in (address.api, address.web)
-        )
-        return Tracker(make(), api, web, address.api, address.names, choice)
+
+        def client(base: str) -> rest.Rest:
+            return rest.Rest(base, address.headers, bucket, trusted, monotonic=monotonic, wall=wall, reached=reached)
+
+        return Tracker(make(), lambda: (client(address.api), client(address.web)), address.api, address.names, choice)
 
     return opens

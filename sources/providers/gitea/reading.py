@@ -23,6 +23,7 @@ class Gitea:
     """See `git_host.Host`."""
 
     provider = "gitea"
+    number = "number"
     since = "since"
     keeps = True
 

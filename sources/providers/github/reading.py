@@ -24,6 +24,7 @@ class GitHub:
     """See `git_host.Host`."""
 
     provider = "github"
+    number = "number"
     since = "since"
     keeps = False
 

@@ -25,6 +25,7 @@ class GitLab:
     """See `git_host.Host`."""
 
     provider = "gitlab"
+    number = "iid"
     since = "updated_after"
     keeps = False
 
@@ -37,7 +38,12 @@ class GitLab:
         query |= {"state": _STATES[choice.state], **({"labels": choice.labels} if choice.labels else {})}
         paths = {"issues": "issues", "pulls": "merge_requests"}
         return tuple(
-            git_host.Listing(f"{repository} {kind}", f"{_project(repository)}/{paths[kind]}", query)
+            git_host.Listing(
+                f"{repository} {kind}",
+                f"{_project(repository)}/{paths[kind]}",
+                query,
+                mark="!" if kind == "pulls" else "#",
+            )
             for kind in choice.types
         )
 

@@ -41,6 +41,7 @@ class Shifted(port.Unreachable):
 class Jira(atlassian.Poll):
     """See `atlassian.Poll`."""
 
+    tells = True
     product, kind, right, names = "Jira", "project", "browse", ("name", "id", "key")
     _version = 3
     _custom: jira_issue.Custom | None = None
@@ -57,7 +58,7 @@ class Jira(atlassian.Poll):
         """See `port.Source`. What an issue of a project that the user sees no more is not known: it is kept."""
         async with self._session() as absent:
             self._complain(absent)
-            jql = self._jql(time_cursor.Window("").since(self._filter.since), order="created")
+            jql = self._jql(self._since(), "created")
             visible = frozenset(self._places.values())
             async for found in self._pages(jql, ["security"], self._ids_size):
                 told = {jira_issue.place(one): jira_issue.readers(one) for one in found}
@@ -69,10 +70,12 @@ class Jira(atlassian.Poll):
         async with self._session():
             names = [place.split("/")[1] for place in places]
             for start in range(0, len(names), self._size):
-                async for batch in self._take(
-                    time_cursor.Window(""), dict.fromkeys(names[start : start + self._size], (0, 0))
-                ):
-                    yield batch
+                # Only what the list admits, which the ids alone do not say.
+                jql = self._jql(self._since(), "created", names[start : start + self._size])
+                async for found in self._pages(jql, ["key"], self._size):
+                    listed = dict.fromkeys([str(one["id"]) for one in found], (0, 0))
+                    async for batch in self._take(time_cursor.Window(""), listed):
+                        yield batch
 
     async def _visible(self) -> Sequence[Listed]:
         """See `atlassian.Poll`; the version, too."""
@@ -83,18 +86,23 @@ class Jira(atlassian.Poll):
             me = await self._get("myself")
         self._zone = atlassian.zone(me.get("timeZone"))
         if self._version == 2:
-            return list(await self._get("project"))
+            return rest.listed({"project": await self._get("project")}, "project", "project")
         found: list[Listed] = []
         while True:
             page = await self._get("project/search", {"startAt": len(found), "maxResults": 50, "orderBy": "key"})
-            found += page["values"]
+            found += rest.listed(page, "values", "project/search")
             atlassian.countable(found, "projects")
             if page.get("isLast", True) or not page["values"]:
                 return found
 
-    def _jql(self, since: datetime, order: str) -> str:
+    def _since(self) -> datetime:
+        """From when on everything is read."""
+        return time_cursor.Window("").since(self._filter.since)
+
+    def _jql(self, since: datetime, order: str, names: Sequence[str] = ()) -> str:
         assert self._zone is not None
         query = [f"({self._filter.query})"] if self._filter.query else []
+        query += [f"id in ({', '.join(names)})"] if names else []
         asked = f"updated >= {time_cursor.quoted(time_cursor.minute(since, self._zone))}"
         return f"{' AND '.join([*self._where(), *query, asked])} ORDER BY {order} ASC"
 
@@ -106,7 +114,9 @@ class Jira(atlassian.Poll):
             try:
                 async with aclosing(self._pages(jql, ["updated"], self._size, once=True)) as pages:
                     async for found in pages:
-                        stamps = {str(one["id"]): jira_issue.stamp(one) for one in found}
+                        stamps, foreign = _stamps(found)
+                        if foreign:
+                            yield seen.batch((), foreign)
                         new = {name: at for name, at in stamps.items() if seen.new(name, at)}
                         async for batch in self._take(seen, new):
                             yield batch
@@ -131,16 +141,19 @@ class Jira(atlassian.Poll):
         raises `Shifted` where the caller does that (`once`)."""
         restarts = 0
         token: tuple[str, str] | None = None
-        count = 0
+        count, tokens = 0, set[tuple[str, str]]()
         while True:
             try:
                 found, token, total = await self._page(jql, fields, size, token)
+                if token in tokens:
+                    raise Shifted("The pages of the list lead in a circle.")
             except Shifted:
                 restarts += 1
                 if once or restarts > RESTARTS:
                     raise
-                token, count = None, 0
+                token, count, tokens = None, 0, set()
                 continue
+            tokens |= {token} if token is not None else set()
             count += len(found)
             yield found
             if token is None:
@@ -165,11 +178,11 @@ class Jira(atlassian.Poll):
             following = page.get("nextPageToken")
             if not following and page.get("isLast") is False:
                 raise Shifted("The list breaks off before its end.")
-            return page["issues"], (following, "") if following else None, 0
+            return rest.listed(page, "issues", "search/jql"), (following, "") if following else None, 0
         # Each page begins with the last issue of the one before it: if it does not, something moved.
         start = int(token[0]) if token is not None else 0
         page = await self._post("search", {**body, "startAt": max(start - 1, 0)})
-        found, total = list(page["issues"]), int(page["total"])
+        found, total = rest.listed(page, "issues", "search"), int(page.get("total") or 0)
         if start:
             if not found or str(found[0]["id"]) != (token or ("", ""))[1]:
                 raise Shifted("The list changed while it was read.")
@@ -186,18 +199,23 @@ class Jira(atlassian.Poll):
         if self._custom is None:
             self._custom = jira_issue.Custom.read(await self._get("field"))
         found, bad = await atlassian.apart(self._details, list(listed))
-        by_id = {str(one["id"]): one for one in found}
-        items, failures, size = list[port.Item](), list[port.Failure](), 0
+        by_id = {str(one["id"]): one for one in found if isinstance(one, Mapping) and "id" in one}
+        items, failures, size, broken = list[port.Item](), list[port.Failure](), 0, 0
         for name, at in listed.items():
             issue, taken = by_id.get(name), at
             if issue is not None:
                 try:
                     items.append(await self._item(issue))
                     taken = jira_issue.stamp(issue)
-                    size += atlassian.weight(items[-1])
-                except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+                    size, broken = size + atlassian.weight(items[-1]), 0
+                except atlassian.UNFORESEEN as error:
                     log.exception("issue not read", issue=name)
                     bad[name] = f"This issue cannot be read: {error!r}."
+                except rest.ONE_THING as error:
+                    broken += 1
+                    if broken > atlassian.MOST_BAD:
+                        raise
+                    bad[name] = f"Jira does not give all of this issue: {error.message}"
             if name in bad:
                 failures.append(await self._failure(name, issue, bad[name]))
             # One that is neither is not there any more, or is not shown: the list of everything decides.
@@ -210,14 +228,20 @@ class Jira(atlassian.Poll):
     async def _failure(self, name: str, issue: Listed | None, reason: str) -> port.Failure:
         """Its place needs its key, which a search tells."""
         if issue is None:
-            body = {"jql": f"id in ({name})", "maxResults": 1, "fields": ["key"]}
+            body = {"jql": f"id in ({name})", "maxResults": 1, "fields": ["key", "summary"]}
             try:
-                found = (await self._post("search/jql" if self._version == 3 else "search", body))["issues"]
-            except (port.Misconfigured, rest.Broken):
+                page = await self._post("search/jql" if self._version == 3 else "search", body)
+                found = rest.listed(page, "issues", "search")
+            except (port.Misconfigured, rest.Broken, rest.Garbled, rest.Foreign):
                 found = []
             issue = found[0] if found else None
-        key = str(issue["key"]) if issue else ""
-        return port.Failure(name, key, reason, jira_issue.place(issue) if issue else "")
+        try:
+            place = jira_issue.place(issue) if issue else ""
+        except atlassian.UNFORESEEN:
+            place = ""
+        key, fields = place.rpartition("/")[2], (issue or {}).get("fields")
+        summary = str(fields.get("summary") or "") if isinstance(fields, Mapping) else ""
+        return port.Failure(name, f"{key} {summary}".strip()[:200], reason, place)
 
     async def _details(self, names: Sequence[str]) -> list[Listed]:
         assert self._custom is not None
@@ -234,7 +258,7 @@ class Jira(atlassian.Poll):
                 "expand": ["changelog"], "validateQuery": False,
             }  # fmt: skip
             answer = await self._post("search", body)
-        return list(answer["issues"])
+        return rest.listed(answer, "issues", "the details of issues")
 
     async def _item(self, issue: Listed) -> port.Item:
         assert self._custom is not None
@@ -265,13 +289,14 @@ class Jira(atlassian.Poll):
             for _ in range(2 * MOST_COMMENTS):
                 asked = {"startAt": start, "maxResults": COMMENTS, "orderBy": "created"}
                 page = await self._get(f"issue/{issue['id']}/comment", asked)
-                for one in page["comments"]:
+                some = rest.listed(page, "comments", "comment")
+                for one in some:
                     found[str(one["id"])] = one
                     size += _size(one)
                 while size > COMMENT_BYTES and len(found) > 1:
                     size -= _size(found.pop(next(iter(found))))
-                start += len(page["comments"])
-                if not page["comments"] or start >= int(page["total"]):
+                start += len(some)
+                if not some or start >= int(page["total"]):
                     break
         said = sorted(found.values(), key=lambda one: (time_cursor.milliseconds(one["created"]), int(one["id"])))
         return said, max(0, total - len(found))
@@ -281,6 +306,22 @@ class Jira(atlassian.Poll):
 
     async def _post(self, path: str, body: Mapping[str, Any]) -> Any:
         return (await self._api.request("POST", f"rest/api/{self._version}/{path}", json=body)).json
+
+
+def _stamps(found: Sequence[Any]) -> tuple[dict[str, time_cursor.Stamp], list[port.Failure]]:
+    """When the listed issues changed, by id; and what is listed and is none."""
+    stamps: dict[str, time_cursor.Stamp] = {}
+    foreign = list[port.Failure]()
+    for one in found:
+        try:
+            stamps[str(int(one["id"]))] = jira_issue.stamp(one)
+        except atlassian.UNFORESEEN as error:
+            name = str(one.get("id") or "") if isinstance(one, Mapping) else ""
+            key = str(one.get("key") or "") if isinstance(one, Mapping) else ""
+            place = jira_issue.place(one) if name and key else ""
+            name = name or f"entry {time_cursor.of(one)}"
+            foreign.append(port.Failure(name, key, f"Jira lists it without an id or a time: {error!r}.", place))
+    return stamps, foreign
 
 
 def _size(comment: Listed) -> int:

@@ -28,7 +28,7 @@ from crds import errors
 from sources.core import host_address, hosts, port, rest
 from sources.effects import effect_protocol, mail_arguments, tools
 from sources.effects.mail_arguments import Attachment, SendMail
-from sources.providers.mail import imap
+from sources.providers.mail import imap_session
 from text import outgoing_mail
 
 log = structlog.get_logger("sources")
@@ -92,13 +92,13 @@ def _digest(server: smtp.Server) -> bytes:
 class Mailbox:
     """Where the copy goes."""
 
-    login: imap.Login
+    login: imap_session.Login
 
     async def keep(self, mail: bytes, message_id: str, now: datetime) -> None:
         """Put the copy there. An error is logged."""
         try:
             async with asyncio.timeout(_COPY_SECONDS):
-                folder = await asyncio.to_thread(imap.keep_sent, self.login, mail, message_id, now)
+                folder = await asyncio.to_thread(imap_session.keep_sent, self.login, mail, message_id, now)
         except (errors.JervisError, TimeoutError) as error:
             log.warning("a mail that was sent has no copy in the mailbox", cause=str(error)[:300] or "took too long")
         else:
@@ -249,7 +249,9 @@ def _copies(target: tools.Target, means: tools.Means) -> Mailbox | None:
     if not target.spec.url.startswith("imap"):
         return None
     with suppress(port.Misconfigured):
-        return Mailbox(imap.login(target.spec, target.credentials, means.tls, plain=means.plain, reached=means.reached))
+        return Mailbox(
+            imap_session.login(target.spec, target.credentials, means.tls, plain=means.plain, reached=means.reached)
+        )
     return None
 
 

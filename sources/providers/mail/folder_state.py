@@ -49,8 +49,9 @@ class Lists:
             self._count -= len(self._found.popitem(last=False)[1][1])
 
 
+ALL = b"\\all"
 # Special use (RFC 6154): copies of all mail, and mails that are no input.
-_LEFT_OUT = frozenset({b"\\all", b"\\trash", b"\\junk", b"\\drafts", b"\\noselect", b"\\nonexistent"})
+_LEFT_OUT = frozenset({ALL, b"\\trash", b"\\junk", b"\\drafts", b"\\noselect", b"\\nonexistent"})
 _FOLDER_CHARS = 200
 
 Folders = Mapping[str, tuple[frozenset[bytes], Mark | None]]
@@ -65,23 +66,30 @@ def behind(known: Sequence[int] | None, mark: Mark | None) -> int | None:
     return max(0, mark.next - 1 - last)
 
 
-def chosen(names: Folders, by: connection.Filter) -> tuple[list[str], list[str]]:
-    """(folders to read, names of the filter that are no folder). INBOX has no case (RFC 3501 5.1)."""
-    by_case = {("INBOX" if name.upper() == "INBOX" else name): name for name in names}
-    wanted = [("INBOX" if name.upper() == "INBOX" else name) for name in by.include]
-    excluded = {("INBOX" if name.upper() == "INBOX" else name) for name in by.exclude}
+def chosen(names: Folders, by: connection.Filter, labels: bool = False) -> tuple[list[str], list[str]]:
+    """(folders to read, names of the filter that are no folder). INBOX has no case (RFC 3501 5.1). `labels`: the one of
+    all mails stands for the others."""
+    by_case = {cased(name): name for name in names}
+    wanted, excluded = [cased(name) for name in by.include], {cased(name) for name in by.exclude}
     if wanted:
         there = [by_case[name] for name in wanted if name in by_case and name not in excluded]
         return list(dict.fromkeys(there)), [name for name in wanted if name not in by_case]
+    everything = [name for name, (flags, _) in names.items() if labels and ALL in flags]
+    if everything:
+        return everything[:1], []
     return sorted(real for name, real in by_case.items() if name not in excluded and not names[real][0] & _LEFT_OUT), []
 
 
-def place(folder: str, validity: int, uid: int) -> str:
-    """Where a mail is. The names of two long folders may begin alike."""
-    name = (
-        folder if len(folder) <= _FOLDER_CHARS else f"{folder[:168]}{hashlib.sha256(folder.encode()).hexdigest()[:32]}"
-    )
-    return f"{name}/{validity}/{uid}"
+def cased(name: str) -> str:
+    """A name of a folder as it is compared."""
+    return "INBOX" if name.upper() == "INBOX" else name
+
+
+def prefix(folder: str) -> str:
+    """What the places of a folder begin with. The names of two long folders may begin alike."""
+    if len(folder) <= _FOLDER_CHARS:
+        return folder
+    return f"{folder[:168]}{hashlib.sha256(folder.encode()).hexdigest()[:32]}"
 
 
 def shown(places: Mapping[str, Sequence[int]]) -> str:

@@ -9,11 +9,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncGenerator, Sequence
 
+import structlog
+
 from contracts.api import meeting
 from contracts.api.meeting import State
 from crds import pendingtask, scope
 from sources.core import assignments, port
 from sources.providers.meetings import store
+
+log = structlog.get_logger("sources")
 
 PAGE = 20
 IDS = 500
@@ -33,14 +37,22 @@ class Meetings:
         after, count = "", 0
         while True:
             rows = await self._stored.ready(self._of, after, PAGE)
-            items = []
+            items, failures = list[port.Item](), list[port.Failure]()
             for row in rows:
-                told = await self._stored.told(row["_id"])
-                if told is not None:
-                    items.append(item(store.shown(row), told))
+                try:
+                    told = await self._stored.told(row["_id"])
+                    if told is not None:
+                        items.append(item(store.shown(row), told))
+                        continue
+                    reason = "Its transcript is not there."
+                except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+                    # One meeting that was stored in an unforeseen way must not stop the others.
+                    log.exception("meeting not read", meeting=row["_id"])
+                    reason = f"This meeting cannot be read: {error!r}."
+                failures.append(port.Failure(row["_id"], str(row.get("title") or "")[:200], reason, row["_id"]))
             count += len(items)
-            if items:
-                yield port.Batch({}, f"{count} transcribed meetings", tuple(items))
+            if items or failures:
+                yield port.Batch({}, f"{count} transcribed meetings", tuple(items), tuple(failures))
             if len(rows) < PAGE:
                 return
             after = rows[-1]["_id"]

@@ -26,7 +26,7 @@ def test_a_plan_follows_from_its_seed_and_has_every_kind_of_trouble() -> None:
 
 def test_sums_of_runs_are_added_and_a_mistake_of_ours_is_shown() -> None:
     def outcome(algorithm: str, *differing: str) -> history.Outcome:
-        return history.Outcome("Git", algorithm, 1, 30, 1, 50, 1.0, differing, (), ())
+        return history.Outcome("Git", algorithm, 1, 30, 1, 50, 1.0, differing, (), (), ())
 
     fine = report.document([outcome("ours"), outcome("window", "a", "b")])
     assert report.good(fine)
@@ -34,11 +34,12 @@ def test_sums_of_runs_are_added_and_a_mistake_of_ours_is_shown() -> None:
     assert not report.good(both)
     assert both["protocols"]["Git"]["ours"] == {
         "histories": 2, "failed": 1, "events": 60, "kills": 2, "requests": 100, "seconds": 2.0, "differing": 1,
-        "twice": 0, "wrong": 0,
+        "unnamed": 0, "twice": 0, "wrong": 0,
     }  # fmt: skip
     [failing] = both["problems"]
     rerun = failing["rerun"]
-    assert failing == {"rerun": rerun, "protocol": "Git", "seed": 1, "differing": ["a"], "twice": [], "wrong": []}
+    expected = {"differing": ["a"], "unnamed": [], "twice": [], "wrong": []}
+    assert failing == {"rerun": rerun, "protocol": "Git", "seed": 1, **expected}
     assert report.table(both).endswith(f"\n\n{rerun}")
     assert not report.table(fine).endswith("Git")
     alone = connectors._parser().parse_args(shlex.split(rerun)[3:])
@@ -52,7 +53,7 @@ async def test_nothing_differs_at_the_end_of_histories(protocol: str) -> None:
     async with history.database(os.environ["JERVIS_TEST_MONGODB_URI"]) as database:
         for seed in range(HISTORIES):
             one = await history.run(protocol, history.OURS, seed, database)
-            assert (one.differing, one.twice, one.wrong) == ((), (), ()), f"seed {seed}"
+            assert (one.differing, one.unnamed, one.twice, one.wrong) == ((), (), (), ()), f"seed {seed}"
             assert one.events >= 10
 
 

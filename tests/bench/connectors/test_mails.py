@@ -43,7 +43,7 @@ async def test_every_mail_is_one_task_and_few_round_trips(database: str, tmp_pat
 @pytest.mark.parametrize("name", mails.HOSTILE)
 def test_a_hostile_mail_is_an_item_or_a_failure(name: str) -> None:
     raw = mails.HOSTILE[name]()
-    items, failures = source.read([(source.Head(1, len(raw), "INBOX/1/1"), raw)])
+    items, failures = source.read([source.Fetched(source.Head(1, len(raw), "INBOX/1/1"), raw)])
     assert len(items) + len(failures) == 1
     assert not any(one.reason.startswith("This mail cannot be read") for one in failures), "a bug of ours"
 

@@ -99,6 +99,7 @@ WRITES = [
     Write("tenant", RUNS, spec(answers=[ANSWER])),
     Write("tenant", RUNS, spec(approval={"verdict": "Approved"})),
     Write("tenant", RUNS, spec(approvalPolicy={"expireAfter": "24h", "default": "Reject"})),
+    Write("tenant", RUNS, spec(permits=[{"tool": "sendMail", "targets": ["ann@example.com"]}])),
     Write("tenant", RUNS, spec(suspend=True)),
     Write("tenant", RUNS, spec(queuePosition=1)),
     Write("tenant", RUNS, spec(mode="Foreground")),
@@ -159,6 +160,24 @@ def test_an_answer_brings_a_task_on(operator: Caller, tenant: Caller) -> None:
     callers.succeed(operator.patch(HOME, f"{path}/status", callers.status(ASKS)))
     callers.succeed(tenant.patch(HOME, path, spec(answers=[ANSWER], approval={"verdict": "Approved"})))
     callers.succeed(operator.patch(HOME, f"{path}/status", callers.status(READY)))
+
+
+def test_a_decision_on_a_request_that_is_not_open_is_refused(operator: Caller, tenant: Caller) -> None:
+    def decided(request: str, **more: Any) -> dict[str, Any]:
+        return spec(approval={"verdict": "Approved", "requestId": request, **more})
+
+    path = callers.at(operator, tenant, HOME, RUNS)
+    late = "spec.approval.requestId: run-1-7 is not open (phase"
+    assert f"{late} {RUNS}); look" in callers.refusal(tenant.patch(HOME, path, decided("run-1-7")))
+    waiting = {"kind": "Approval", "requestId": "run-1-8"}
+    callers.succeed(operator.patch(HOME, f"{path}/status", callers.status(ASKS, userTask=waiting)))
+    assert f"{late} UserTask, run-1-8 is); look" in callers.refusal(tenant.patch(HOME, path, decided("run-1-7")))
+    callers.succeed(tenant.patch(HOME, path, decided("run-1-8")))
+    callers.succeed(operator.patch(HOME, f"{path}/status", callers.status(READY)))
+    # The same once more is no change; another one comes too late.
+    callers.succeed(tenant.patch(HOME, path, decided("run-1-8")))
+    callers.succeed(tenant.patch(HOME, path, spec(queuePosition=3)))
+    assert "run-1-8 is not open" in callers.refusal(tenant.patch(HOME, path, decided("run-1-8", comment="or not")))
 
 
 def test_a_finished_task_can_be_deleted_by_its_author(operator: Caller, tenant: Caller) -> None:

@@ -67,6 +67,23 @@ def test_messages_that_the_run_has_read_do_not_requeue_the_task(
         assert (status.phase, status.messages_seen) == (phase, seen)
 
 
+@pytest.mark.parametrize("reason", [ExitReason.ANSWERED, ExitReason.NEEDS_INPUT])
+def test_tools_that_a_run_did_not_have_are_named_until_a_run_has_all(reason: ExitReason) -> None:
+    current = routed(Phase.ORCHESTRATING)
+    assert conditions.find(decided(current, ended(reason)).status.conditions, "ToolsComplete") is None
+    status = decided(current, ended(reason, absent_tools="1 is left out: x.t (too many)")).status
+    found = conditions.find(status.conditions, "ToolsComplete")
+    assert found is not None
+    assert (found.status, found.reason) == ("False", "SomeLeftOut")
+    assert found.message == "Tools of servers: 1 is left out: x.t (too many)"
+    again = current.model_copy(
+        update={"status": current.status.model_copy(update={"conditions": (*current.status.conditions, found)})}
+    )
+    found = conditions.find(decided(again, ended(reason)).status.conditions, "ToolsComplete")
+    assert found is not None
+    assert (found.status, found.reason) == ("True", "AllOffered")
+
+
 @pytest.mark.parametrize(
     ("reason", "kind"),
     [

@@ -63,6 +63,20 @@ def test_a_delegation_is_counted_by_agent_and_outcome() -> None:
     assert found["x_delegation_confidence_count", ("Coding", "stopped")] == 0
 
 
+def test_effects_are_counted_by_what_allowed_them() -> None:
+    made = counted(
+        ended("Email", effects={"Permit": 2, "Approval": 1}),
+        ended("Email", success=False, effects={"Permit": 1, "Guess": 7}),
+        ended(effects=None),
+    )
+    loaded = totals.Totals.load(made.dump())
+    for found in (exported(made), exported(loaded)):
+        assert {labels: value for (name, labels), value in found.items() if name == "x_effects_total"} == {
+            ("Email", "Permit"): 3,
+            ("Email", "Approval"): 1,
+        }
+
+
 def test_a_report_that_another_agent_had_to_replace_is_not_completed() -> None:
     made = counted(ended(confidence=0.2, retries=1, escalated=True), ended("LegacyAgent"))
     assert {key: one.escalations for key, one in made.series.items()} == {

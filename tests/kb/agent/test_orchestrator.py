@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 import structlog
 
-from kb import errors, metrics
+from kb import api, errors, metrics
 from kb.agent import answering, decision_model, environment, orchestrator, retrieving, tree
 from kb.extract import answers
 from kb.retrieve import search
@@ -593,3 +594,64 @@ async def test_a_further_search_keeps_its_own_passages_when_the_other_fails(kb: 
         finally:
             kb.switch.fail_after = None
         assert found == kinds, query
+
+
+_THOUGHTS = "The user wants it. The password is hunter2."
+
+
+@pytest.mark.parametrize("said", [f"<think>{_THOUGHTS}</think>\n{SAID}", f"<thinking>{_THOUGHTS}</thinking>{SAID}"])
+async def test_thoughts_are_no_part_of_the_answer(desk: rig.Desk, said: str) -> None:
+    desk.script([SEARCH, WRITE], said)
+    found = await desk.ask("What is the operating voltage?")
+    assert (rig.text(found).strip(), found[-1].outcome) == (SAID, "answered")
+    assert "hunter2" not in str(found)
+
+
+async def test_thoughts_whose_beginning_stood_in_the_prompt_are_taken_back(desk: rig.Desk) -> None:
+    """What is shown cannot be known to be thoughts before they end."""
+    desk.script([SEARCH, WRITE], f"{_THOUGHTS}</think>{SAID}")
+    found = await desk.ask("What is the operating voltage?")
+    places = [place for place, one in enumerate(found) if one.verdict == api.THOUGHTS]
+    assert len(places) <= 1
+    assert rig.text(found[places[0] :] if places else found).strip() == SAID
+    assert ([one.ref for one in found[-1].citations or []], found[-1].outcome) == ([1], "answered")
+
+
+async def test_thoughts_alone_are_no_answer(desk: rig.Desk) -> None:
+    desk.script([SEARCH, WRITE], f"<think>{_THOUGHTS}")
+    found = await desk.ask("What is the operating voltage?")
+    assert ("hunter2" in rig.text(found), found[-1].outcome) == (False, "impossible")
+
+
+@pytest.mark.parametrize("wrap", ["<think>x</think>{}", "```json\n{}\n```"])
+async def test_a_decision_with_something_around_it_is_one(desk: rig.Desk, wrap: str) -> None:
+    wrapped = [wrap.replace("{}", json.dumps(one)) for one in (SEARCH, WRITE)]
+    desk.script(wrapped, SAID)
+    found = await desk.ask("What is the operating voltage?")
+    assert (rig.text(found), found[-1].outcome) == (SAID, "answered")
+
+
+async def test_undecodable_decisions_end_in_a_search_and_an_answer(desk: rig.Desk) -> None:
+    desk.script(["no", "no", "no"], SAID)
+    found = await desk.ask("What is the operating voltage?")
+    assert [one.tool for one in found if one.type == "result"] == ["fast_vector_search"]
+    assert (rig.text(found), found[-1].outcome) == (SAID, "answered")
+
+
+@pytest.mark.parametrize(
+    ("after", "text", "outcome", "calls"),
+    [
+        (0, SAID, "answered", 2),
+        # What came of it was held back until its sentence has an end.
+        (700, SAID, "answered", 2),
+        # Nothing is written twice.
+        (2200, "The operating voltage of the pump P-7 is 230 volts. ", "failed", 1),
+    ],
+)
+async def test_an_answer_that_breaks_off_is_asked_for_again_unless_a_part_was_shown(
+    desk: rig.Desk, after: int, text: str, outcome: str, calls: int
+) -> None:
+    broken = {"fault": {"reset": {"afterBytes": after}}}
+    desk.fake.set_script({rig.DECIDE: [SEARCH, WRITE], rig.ANSWER: [broken, SAID]})
+    found = await desk.ask("What is the operating voltage?")
+    assert (rig.text(found), found[-1].outcome, desk.fake.count(tag=rig.ANSWER)) == (text, outcome, calls)

@@ -212,6 +212,24 @@ async def test_who_is_offered_which_tools(odd: Odd) -> None:
     assert odd.asked == []
 
 
+async def test_tools_that_read_are_offered_alone(odd: Odd) -> None:
+    odd.listed.append(odd.tool("history", {}))
+    assert await offered(source(entry(odd.url, modes={"fore*": "read"})), question()) == ["weather.forecast"]
+    assert await offered(source(entry(odd.url, modes={"*": "read", "fore*": "ask"})), question()) == ["weather.history"]
+    odd.listed[-1]["annotations"] = {"readOnlyHint": True}
+    assert await offered(source(entry(odd.url, modes={}, trustReadOnlyHint=True)), question()) == ["weather.history"]
+
+
+async def test_a_host_that_the_entry_does_not_have_is_not_named_to_a_server(odd: Odd) -> None:
+    [tool], _ = await source(entry(odd.url, hosts=["*.example.com"])).tools(scopes.SHOP)
+    for city in ("https://evil.example/7713", "www.evil.example", "7713.evil.example"):
+        refused = await given(tool, question(), city=city)
+        assert isinstance(refused, environment.Error)
+        assert "which is none of its `hosts`" in refused.message
+    assert odd.calls == []
+    assert not isinstance(await given(tool, question(), city="https://docs.example.com/x"), environment.Error)
+
+
 async def test_what_rules_forbid_to_say_is_not_sent(odd: Odd) -> None:
     asked = question("enforce: never-say Brno")
     [tool], _ = await source(entry(odd.url)).tools(scopes.SHOP)
@@ -370,6 +388,42 @@ def test_of_a_schema_only_what_is_checked_in_bounded_time_is_kept() -> None:
     for nonsense in wrongs:
         assert servers.kept(nonsense)["type"] == "object"
         servers.arguments(nonsense)
+
+
+@pytest.mark.parametrize(
+    ("schema", "taken", "refused"),
+    [
+        (
+            {"properties": {"a": {}}, "patternProperties": {"^x-": {}}, "additionalProperties": False},
+            [{"x-1": 1}, {"a": 1}],
+            [],
+        ),
+        ({"properties": {"a": {"prefixItems": [{"type": "string"}], "items": {"type": "null"}}}}, [{"a": ["x"]}], []),
+        ({"properties": {"a": {"items": [{"type": "string"}, {"type": "integer"}]}}}, [{"a": ["x", 1]}], []),
+        ({"properties": {"a": {"type": "array", "items": {"type": "integer"}}}}, [{"a": [1]}], [{"a": ["x"]}]),
+        ({"properties": {"a": {"exclusiveMinimum": True, "minimum": 1}}}, [{"a": 2}], [{"a": 0}]),
+        ({"properties": {"a": {"$ref": "#/$defs/b~1c", "type": "string"}}, "$defs": {"b/c": {}}}, [{"a": 1}], []),
+        ({"properties": {"a": {"anyOf": [{"type": "integer"}], "oneOf": [{"minimum": 0}]}}}, [{"a": 1}], []),
+        ({"properties": {}, "additionalProperties": False}, [{}], [{"a": 1}]),
+    ],
+)  # fmt: skip
+def test_arguments_that_the_schema_takes_are_not_refused(
+    schema: dict[str, Any], taken: list[dict[str, Any]], refused: list[dict[str, Any]]
+) -> None:
+    made = servers.arguments(schema)
+    for arguments in taken:
+        made.model_validate(arguments)
+    for arguments in refused:
+        with pytest.raises(pydantic.ValidationError):
+            made.model_validate(arguments)
+
+
+async def test_a_rule_names_a_tool_by_either_name(odd: Odd) -> None:
+    odd.listed = [odd.tool("email.send", {}), odd.tool("forecast", {})]
+    beside = source(entry(odd.url))
+    assert await offered(beside, question()) == ["weather.email_send", "weather.forecast"]
+    for name in ("weather.email.send", "weather.email_send"):
+        assert await offered(beside, question(f"enforce: never-use-tool {name}")) == ["weather.forecast"]
 
 
 async def test_what_a_server_says_of_its_tools_is_data(odd: Odd, ask: Ask, fake: process.Fake) -> None:

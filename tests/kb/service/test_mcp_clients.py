@@ -40,9 +40,9 @@ async def main(url, token, query):
 asyncio.run(main(*sys.argv[1:]))
 """
 TYPESCRIPT_CLIENT = """
-const { Client } = await import(`${process.argv[1]}/client/index.js`);
-const { StreamableHTTPClientTransport } = await import(`${process.argv[1]}/client/streamableHttp.js`);
-const [, , url, token, query] = process.argv;
+const [, modules, url, token, query] = process.argv;
+const imported = modules.split(" ").map((name) => import(name));
+const [{ Client }, { StreamableHTTPClientTransport }] = await Promise.all(imported);
 const requestInit = { headers: { Authorization: `Bearer ${token}` } };
 const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit });
 const client = new Client({ name: "test", version: "1" });
@@ -59,13 +59,13 @@ await client.close();
 async def url(kb: world.ObservedState, meters: metrics.Metrics, tokens: Path) -> AsyncIterator[str]:
     await kb.ingest(world.request(world.MAIL))
     async with serving.over(kb, meters, gate=callers.gate(tokens)) as (_, http):
-        yield f"{http.base_url}mcp?clientId=acme&projectId=shop&groupId=retail"
+        yield f"{http.base_url}/mcp?clientId=acme&projectId=shop&groupId=retail"
 
 
-async def ran(*command: str | Path) -> Any:
+async def ran(*command: str | Path, folder: Path = PLACE) -> Any:
     """What a client prints, as JSON."""
     process = await asyncio.create_subprocess_exec(
-        *command, cwd=PLACE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        *command, cwd=folder, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
     output, problems = await process.communicate()
     assert process.returncode == 0, problems.decode()[-2_000:]
@@ -84,10 +84,19 @@ async def test_the_sdk_of_python_of_protocol_2025_03(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("package", "expected"), [("mcp-sdk-earlier", "2025-03-26"), ("@modelcontextprotocol/sdk", "2025-11-25")]
+    ("modules", "expected"),
+    [
+        (("mcp-sdk-earlier/client/index.js", "mcp-sdk-earlier/client/streamableHttp.js"), "2025-03-26"),
+        (
+            ("@modelcontextprotocol/sdk/client/index.js", "@modelcontextprotocol/sdk/client/streamableHttp.js"),
+            "2025-11-25",
+        ),
+        (("@modelcontextprotocol/client", "@modelcontextprotocol/client"), "2025-11-25"),
+    ],
+    ids=["earlier", "sdk", "newest"],
 )
-async def test_the_sdk_of_typescript(url: str, package: str, expected: str) -> None:
-    node = ("node", "--input-type=module", "-e", TYPESCRIPT_CLIENT, "--", package)
+async def test_the_sdk_of_typescript(url: str, modules: tuple[str, str], expected: str) -> None:
+    node = ("node", "--input-type=module", "-e", TYPESCRIPT_CLIENT, "--", " ".join(modules))
     version, names, text, wrong = await ran(*node, url, "reader-token", QUESTION)
     assert version in (expected, None)
     assert names == ["ask", "search", "graph", "searchHybrid"]
@@ -95,10 +104,19 @@ async def test_the_sdk_of_typescript(url: str, package: str, expected: str) -> N
 
 
 async def test_the_inspector(url: str) -> None:
-    program = PLACE / "node_modules" / "@modelcontextprotocol" / "inspector-cli" / "build" / "cli.js"
-    inspect = ("node", program, url, "--transport", "http", "--header", "Authorization: Bearer reader-token")
-    listed = await ran(*inspect, "--method", "tools/list")
+    # It finds its own name from where it is started.
+    folder = PLACE / "node_modules" / "@modelcontextprotocol" / "inspector-cli" / "build"
+    inspect = (
+        "node",
+        folder / "index.js",
+        url,
+        "--transport",
+        "http",
+        "--header",
+        "Authorization: Bearer reader-token",
+    )
+    listed = await ran(*inspect, "--method", "tools/list", folder=folder)
     assert [tool["name"] for tool in listed["tools"]] == ["ask", "search", "graph", "searchHybrid"]
     asked = ("--method", "tools/call", "--tool-name", "ask", "--tool-arg", f"query={QUESTION}")
-    answer = await ran(*inspect, *asked)
+    answer = await ran(*inspect, *asked, folder=folder)
     assert "email::<m1@acme.com>" in answer["content"][0]["text"]

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from orchestrator_job import errors
-from orchestrator_job.agents import agent_prompt, executor, loop_state
+from orchestrator_job.agents import agent_prompt, loop, loop_state
 from orchestrator_job.effects.tools import port
 from orchestrator_job.model import budget, model_calls, rules_context
 from orchestrator_job.store import delegation_models
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.services
 RESEARCH, CODING, EMAIL, LEGACY = (f"job.agent.{name}/v1" for name in ("Research", "Coding", "Email", "LegacyAgent"))
 
 
-def ended(output: delegation_models.AgentOutput | executor.Waiting) -> delegation_models.AgentOutput:
+def ended(output: delegation_models.AgentOutput | loop.Waiting) -> delegation_models.AgentOutput:
     """It did not wait."""
     assert isinstance(output, delegation_models.AgentOutput)
     return output
@@ -348,3 +348,55 @@ def test_results_that_make_room_say_how_they_are_read() -> None:
     fitting = agent_prompt.fitted(turns, (), 250, {1: 'Read it with read_result, delegation "r1.d1.1".'})
     assert fitting[1]["content"] == 'Read it with read_result, delegation "r1.d1.1".'
     assert fitting[2] == turns[2]
+
+
+_SEARCH = '{"name": "search_knowledge", "arguments": {"query": "release"}}'
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        _SEARCH,
+        f"<think>I look it up.</think>\n<tool_call>\n{_SEARCH}\n</tool_call>",
+        f"```json\n{_SEARCH}\n```",
+        {"toolCalls": [{"name": "search_knowledge", "arguments": '{"query": "release"}'}]},
+    ],
+    ids=["text", "marks", "fence", "arguments as text"],
+)
+async def test_calls_as_models_and_servers_write_them(benches: Benches, turn: object) -> None:
+    benches.fake.set_script({RESEARCH: [turn, report()]})
+    lookup = workbench.Lookup()
+    output = ended(await benches.next(lookup).work(message()))
+    assert (output.success, lookup.asked) == (True, ["release"])
+    # A resumed loop reads the call, not the text.
+    assert ended(await benches.next(lookup).work(message())) == output
+    assert (benches.fake.count(path="/api/chat"), lookup.asked) == (2, ["release"])
+
+
+@pytest.mark.parametrize("text", ["", "   ", "<think>Nothing comes to my mind."])
+async def test_empty_answers_end_by_themselves(benches: Benches, text: str) -> None:
+    """Asked once more, then another agent, and then it is said that nothing was reported."""
+    tries = 2
+    benches.fake.set_script({RESEARCH: [text] * tries, LEGACY: [text] * tries})
+    output = ended(await benches.next(workbench.Lookup()).work(message()))
+    assert not output.success
+    assert benches.fake.count(path="/api/chat") == 2 * tries
+
+
+async def test_a_stream_that_is_cut_is_asked_for_again(benches: Benches) -> None:
+    cut = {"fault": {"reset": {"afterBytes": 40}}}
+    benches.fake.set_script({RESEARCH: [cut, calls(("search_knowledge", {"query": "release"})), cut, report()]})
+    lookup = workbench.Lookup()
+    output = ended(await benches.next(lookup).work(message()))
+    assert (output.success, lookup.asked) == (True, ["release"])
+    assert benches.fake.count(path="/api/chat") == 4
+
+
+async def test_what_a_tool_gives_is_kept_whatever_characters_it_has(benches: Benches) -> None:
+    """A file's name that is no UTF-8 is read with halves of characters."""
+    benches.fake.set_script({RESEARCH: [calls(("search_knowledge", {"query": "a"})), report("It is there.")]})
+    lookup = workbench.Lookup(texts={"a": "caf\udce9.txt"})
+    output = ended(await benches.next(lookup).work(message()))
+    assert (output.success, output.result) == (True, "It is there.")
+    [kept] = [one for one in benches.store.all("orchestrator_journal", taskUid=benches.uid) if one["kind"] == "result"]
+    assert "caf\ufffd.txt" in kept["value"]

@@ -22,6 +22,7 @@ from tests.orchestrator_job.run.test_delegation_runs import (
     ORDER,
     PLAN,
     SYNTHESIS,
+    WAITS,
     decided,
     planned,
     script,
@@ -61,31 +62,20 @@ def happened(outside: sources.Sources) -> dict[str, int]:
     return {key.split()[-1]: count for key, count in outside.effects.items()}
 
 
-async def test_of_two_effects_side_by_side_the_one_that_was_shown_is_done_again(desk: Desk) -> None:
+async def test_two_effects_side_by_side_are_asked_about_together_and_done_again(desk: Desk) -> None:
     desk.outside.unsure = 2
     mails = [calls(("send_mail", {**MAIL, "to": [f"{name}@example.com"], "subject": name})) for name in ("a", "b")]
     two: dict[str, list[Any]] = {
         PLAN: [planned(("Email", "Send the date.", []), ("Email", "Send the price.", []))],
-        EMAIL: [*mails, report("Sent."), report("Sent.")],
+        EMAIL: [*mails, WAITS, WAITS, report("Sent."), report("Sent.")],
         SYNTHESIS: [job.reply()],
     }
     await killed(desk, two, TWO, effects=2)
     assert sorted(happened(desk.outside).values()) == [1, 1]
-
-    approvals: list[dict[str, Any]] = []
-    shown = []
-    for attempt in (2, 3):
-        asked = await desk.ends("NeedsApproval", attempt=attempt)
-        stored = desk.result()
-        assert (stored["action"]["shown"], stored["about"]) == (
-            asked.waiting[0]["shown"], asked.waiting[0]["id"],
-        )  # fmt: skip
-        shown.append(asked.waiting[0]["shown"])
-        approvals.append(decided(attempt, "Approved", about=asked.waiting[0]["id"]))
-        desk.remember(approvals=approvals)
-    assert len(set(shown)) == 2
-    assert sum(desk.outside.effects.values()) == 3
-    await desk.ends("Answered")
+    asked = await desk.ends("NeedsApproval", attempt=2)
+    assert len({one["shown"] for one in asked.waiting}) == asked.message["waiting"] == 2
+    assert sum(desk.outside.effects.values()) == 2
+    await desk.ends("Answered", approvals=[decided(2, about=one["id"]) for one in asked.waiting])
     assert sum(desk.outside.effects.values()) == 4
     assert sorted(one["subject"] for one in desk.outside.arguments.values()) == ["a", "a", "b", "b"]
 
@@ -129,10 +119,10 @@ async def test_another_round_does_not_send_what_was_never_sent(desk: Desk) -> No
 @pytest.mark.parametrize("verdict", ["Approved", "Rejected"])
 async def test_a_message_in_place_of_a_decision_leaves_the_question_open(desk: Desk, verdict: str) -> None:
     desk.outside.unsure = 1
-    first = await desk.delegates().ends("NeedsApproval", script(), content=ORDER)
+    first = await desk.delegates().ends("NeedsApproval", script(waits=True), content=ORDER)
     before = desk.calls()
     second = await desk.ends("NeedsApproval", later(), **NEWS)
-    assert (second.waiting[0]["id"], second.waiting[0]["tool"]) == ("r1.d3/2", "send_mail")
+    assert (second.waiting[0]["id"], second.waiting[0]["tool"]) == ("r1.d3/2", "sendMail")
     assert second.waiting[0]["agent"] == "Email"
     assert second.waiting[0]["shown"] == first.waiting[0]["shown"]
     # Before anything else: no model was asked.
@@ -147,9 +137,22 @@ async def test_a_message_in_place_of_a_decision_leaves_the_question_open(desk: D
     assert f"{DONE_ALREADY}\nsendMail to.0 a@example.com: {said}" in given
 
 
+async def test_what_was_approved_while_the_user_wrote_a_message_is_done_as_it_was_approved(desk: Desk) -> None:
+    asked = await desk.delegates().ends("NeedsApproval", script(FOREIGN), content=ORDER)
+    yes = decided(1, about=asked.waiting[0]["id"])
+    await desk.ends("Answered", later(), **NEWS, approvals=[yes])
+    assert happened(desk.outside) == {"r1.d3_2": 1}
+    assert [one["to"] for one in desk.outside.arguments.values()] == [FOREIGN["to"]]
+    assert f"{DONE_ALREADY}\nsendMail to.0 x@evil.example: Done: sendMail." in desk.prompts(EMAIL)[-1]
+    # The next round does not do it once more.
+    again = {"content": ORDER, "messages": [*NEWS["messages"], {"id": "m2", "text": "Thanks."}]}
+    await desk.ends("Answered", later(), **again, approvals=[yes])
+    assert happened(desk.outside) == {"r1.d3_2": 1}
+
+
 async def test_what_is_not_kept_any_more_is_not_done_again(desk: Desk) -> None:
     desk.outside.unsure = 1
-    await desk.delegates().ends("NeedsApproval", script(), content=ORDER)
+    await desk.delegates().ends("NeedsApproval", script(waits=True), content=ORDER)
     desk.store.database["orchestrator_journal"].delete_many({})
     asked = await desk.ends("NeedsApproval", **NEWS)
     assert "to.0: a@example.com" in asked.waiting[0]["shown"]
@@ -162,7 +165,10 @@ async def test_what_is_not_kept_any_more_is_not_done_again(desk: Desk) -> None:
 async def test_a_model_that_sends_it_once_more_in_another_round_is_held(desk: Desk) -> None:
     await killed(desk, script())
     asked = await desk.ends(
-        "NeedsApproval", later(calls(("send_mail", {**MAIL, "text": "On Friday, as I said."}))), **NEWS, attempt=2
+        "NeedsApproval",
+        later(calls(("send_mail", {**MAIL, "text": "On Friday, as I said."})), WAITS),
+        **NEWS,
+        attempt=2,
     )
     assert asked.waiting[0]["id"] == "r2.d1.approval/2"
     assert asked.waiting[0]["why"].startswith("An earlier round, which did not come to its end, has done the same")
@@ -238,8 +244,8 @@ async def test_arguments_that_the_tool_does_not_take_are_asked_about_again(
         why = asked.waiting[0]["why"]
         assert why.startswith("Asked again, as the edited arguments cannot be used: send_mail: ")
         assert "text: Field required" in why
-        assert json.loads(asked.waiting[0]["arguments"])["to"] == ["x@evil.example"]
-    assert (desk.outside.effects, desk.fake.count(tag=EMAIL)) == ({}, 1)
+        assert asked.waiting[0]["arguments"]["to"] == ["x@evil.example"]
+    assert (desk.outside.effects, desk.fake.count(tag=EMAIL)) == ({}, 2)
     right = decided(3, "Approved", arguments=json.dumps({**MAIL, "to": ["b@example.com"]}), about="r1.d3.approval/2")
     await desk.ends("Answered", approvals=[wrong, right])
     assert [one["to"] for one in desk.outside.arguments.values()] == [["b@example.com"]]

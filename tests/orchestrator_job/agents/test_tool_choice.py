@@ -76,7 +76,8 @@ def test_what_was_opened_first_makes_room_and_is_called_all_the_same() -> None:
     assert made.get("server0.tool_0") is not None
     made.called("server0.tool_0", {})
     assert made.names[-1] == "server0.tool_0"
-    for wrong in ({}, {"names": []}, {"names": 3}, None, "server0.tool_0"):
+    several: tuple[object, ...] = ({}, {"names": []}, {"names": 3}, None, "server0.tool_0")
+    for wrong in several:
         made.called("open_tools", wrong)
 
 

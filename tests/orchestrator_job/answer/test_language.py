@@ -99,11 +99,28 @@ def test_questions_and_notes_that_it_was_not_made_for(name: str) -> None:
 
 def test_a_word_is_scanned_once_for_an_address() -> None:
     """Counted are the characters that are scanned from every place before the sign of an address is missed."""
-    scanned = re.compile(language.ADDRESS.removesuffix(r"@\S+"))
+    scanned = re.compile(language.ADDRESS.partition("@[")[0], re.ASCII)
     text = "x" * 3000 + " " + "0-" * 1500
     found = [scanned.match(text, place) for place in range(len(text))]
     assert sum(len(one.group()) for one in found if one is not None) == len(text) - 1
     assert language.detect("Kdy to bude? when.it.is@for.the.week.to.be") == "cs"
+
+
+@pytest.mark.parametrize(
+    ("expected", "text"),
+    [
+        ("ja", "会議をbob@example.comに送ってください"),
+        ("zh", "請把報告寄給ann@example.com"),
+        ("ja", "Slack の #general に deploy の結果を post してください"),
+        ("ja", "issue #13 を閉じて https://git.example.com/o/r/issues/13"),
+        ("ja", "https://git.example.com/o/r/issues/13を閉じて"),
+        # Too little for a language, but enough for a script.
+        ("ru", "Отправь report.pdf на ann@example.com"),
+        ("en", "Please send the report to 田中さん at ann@example.com."),
+    ],
+)
+def test_names_and_addresses_in_latin_letters(expected: str, text: str) -> None:
+    assert language.detect(text) == expected
 
 
 def test_long_texts_are_read_in_part() -> None:

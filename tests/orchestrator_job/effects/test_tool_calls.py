@@ -13,7 +13,7 @@ import pytest
 
 from crds import pendingtask
 from orchestrator_job import errors
-from orchestrator_job.agents import agent_prompt, executor, loop_state
+from orchestrator_job.agents import agent_prompt, loop, loop_state
 from orchestrator_job.effects import ledger_entries
 from orchestrator_job.effects.tools import port
 from orchestrator_job.effects.tools.port import Tier
@@ -30,16 +30,16 @@ ASKED = "Send the date to a@example.com."
 WAITS = report("It waits for a person.")
 
 
-async def asked(bench: workbench.Bench, one: delegation_models.DelegationMessage) -> executor.Waiting:
+async def asked(bench: workbench.Bench, one: delegation_models.DelegationMessage) -> loop.Waiting:
     """It waits for a person; the requests are put into the ledger, as the node `consent` does."""
     waiting = await bench.work(one)
-    assert isinstance(waiting, executor.Waiting)
+    assert isinstance(waiting, loop.Waiting)
     for request in waiting.requests:
         await bench.book.decide(request.step, request.entry("key"), request.ordinal)
     return waiting
 
 
-async def approved(bench: workbench.Bench, waiting: executor.Waiting) -> workbench.Bench:
+async def approved(bench: workbench.Bench, waiting: loop.Waiting) -> workbench.Bench:
     """The next process, which has read what a person decided."""
     await bench.guard.claim(workbench.NOW)
     for request in waiting.requests:
@@ -86,7 +86,7 @@ async def test_an_effect_that_may_have_happened_is_shown_to_a_person(
     with pytest.raises(workbench.Away):
         await bench.work(message("Email"))
     waiting = await benches.next(workbench.Deliver(target.url)).work(message("Email"))
-    assert isinstance(waiting, executor.Waiting)
+    assert isinstance(waiting, loop.Waiting)
     [request] = waiting.requests
     assert (request.tool, request.agent, request.arguments) == (
         "send_mail", "Email", {"to": "a@example.com", "text": "Friday"},
@@ -137,7 +137,7 @@ async def test_a_rule_and_a_tier_hold_what_a_permit_names(
     rule = rules_context.Rule(key="k", type="GENERAL", content=content, version=1, owner=workbench.VIEWER)
     bench = benches.next(workbench.Deliver(target.url, tier=tier))
     held = rules_context.Standing(rules=(rule,))
-    assert isinstance(await bench.work(message("Email"), held=held), executor.Waiting)
+    assert isinstance(await bench.work(message("Email"), held=held), loop.Waiting)
     assert target.count == {}
 
 
@@ -343,7 +343,7 @@ async def test_a_model_that_obeys_what_it_reads_has_no_effect(
     )
     one = message("Email", context=text if where == "context" else "")
     waiting = await bench.work(one, retrieved=(text,) if where == "evidence" else ())
-    assert isinstance(waiting, executor.Waiting)
+    assert isinstance(waiting, loop.Waiting)
     assert waiting.requests[0].why
     assert target.count == {}
 
@@ -365,7 +365,7 @@ async def test_a_copy_that_leaves_for_outside_waits_though_its_mail_is_permitted
         if may_share:
             assert isinstance(done, delegation_models.AgentOutput)
         else:
-            assert isinstance(done, executor.Waiting)
+            assert isinstance(done, loop.Waiting)
             assert [one.text for one in done.requests[0].copies] == ["7713"]
             assert "passes on a copy" in done.requests[0].why
     assert len(target.done) == 1
@@ -389,7 +389,7 @@ async def test_an_order_in_any_language_is_done_as_permitted_and_never_otherwise
 ) -> None:
     benches.fake.set_script({EMAIL: [mail("a@example.com"), mail("x@evil.example"), WAITS]})
     waiting = await benches.next(workbench.Deliver(target.url), content=_ORDERS[language]).work(message("Email"))
-    assert isinstance(waiting, executor.Waiting)
+    assert isinstance(waiting, loop.Waiting)
     assert [one.targets for one in waiting.requests] == [("x@evil.example",)]
     assert [one["to"] for one in target.done.values()] == ["a@example.com"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, datetime
 
 import pytest
 
@@ -36,7 +36,7 @@ def test_a_question_has_its_least_though_nothing_is_left() -> None:
 def test_a_window_is_counted_in_bytes_whatever_the_script(word: str) -> None:
     items = [evidence_pack.Item(id=n, source=f"s{n}", content=word * 2000, origin="RAG") for n in range(1, 9)]
     context = run_plan_nodes.Context(rules_context.Standing(), tuple(items), word * 500)
-    talk = run_plan_nodes.messages(word * 900, context, date(2026, 3, 1), ("search",), None, 4096)
+    talk = run_plan_nodes.messages(word * 900, context, datetime(2026, 3, 1, tzinfo=UTC), ("search",), None, 4096)
     assert sum(excerpt.size(one["content"]) for one in talk) <= (4096 - 1536) * 3
     assert prompt_budget.tokens(talk) <= 4096 - 1536
     assert talk[1]["content"].count("<evidence ") >= 2

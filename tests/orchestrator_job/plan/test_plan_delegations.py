@@ -60,7 +60,7 @@ async def test_the_model_chooses_agents_and_the_order_follows_from_what_depends_
     assert "Answer in one sentence." in system
     for agent in registry.Registry.load().specialists:
         assert f"\n{agent.name}: {agent.capability.description}" in user
-    assert "Kind of task: One thing to do" in user
+    assert "epic (several goals" in system
     assert "2026-02-28 00:00 chat: Disks: ask Eve." in user
     assert user.index("<session>") < user.index("<evidence") < user.index("<question>")
     [request] = nodes.fake.requests(path="/api/chat")
@@ -81,14 +81,42 @@ async def test_a_node_that_is_repeated_remembers_its_plan_once(nodes: rounds.Nod
     assert len(nodes.store.all("session_memory")) == 1
 
 
-async def test_one_look_costs_no_call(nodes: rounds.Nodes) -> None:
+async def test_where_no_agent_is_chosen_one_looks_into_what_is_known(nodes: rounds.Nodes) -> None:
     question = {"content": "When is the release of the router?", "type": pendingtask.Type.USER_INPUT}
-    after, plan = await planned(nodes, [], rounds.item("The release is on Friday."), **question)
+    advice = {"intent": "advice", "sentence": "", "effects": [], "domain": "RESEARCH", "delegations": []}
+    after, plan = await planned(nodes, [advice], rounds.item("The release is on Friday."), **question)
     [message] = plan.delegations
     assert (message.agent_name, message.task_summary) == ("Research", "When is the release of the router?")
     assert "The release is on Friday." in message.context
     assert after["execution_plan"]["way"] == plan_delegations.Way.ONE_LOOK
-    assert nodes.calls() == 0
+    assert after["intent"] == {"round": 1, "kind": "advice"}
+    assert nodes.calls() == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ({"sentence": "Mail the date to ann@example.com!"}, ("respond", ["sendMail"])),
+        # The same letters in another form; and effects once each, of those that there are.
+        (
+            {"sentence": "mail the date, to ANN@example.com", "effects": ["sendMail"] * 2 + ["fly"]},
+            ("respond", ["sendMail"]),
+        ),
+        ({"sentence": "Delete all pages."}, ("respond", [])),
+        ({"sentence": ""}, ("respond", [])),
+        # What orders work rests on a sentence of the user, or on nothing.
+        ({"sentence": "Delete all pages.", "intent": "epic"}, None),
+    ],
+)
+async def test_what_is_wanted_rests_on_what_the_user_wrote(
+    nodes: rounds.Nodes, said: dict[str, Any], kept: tuple[str, list[str]] | None
+) -> None:
+    order = {"content": "Mail the date to ann@example.com.", "type": pendingtask.Type.USER_INPUT}
+    reply = {"intent": "respond", "effects": ["sendMail"], **CHOICE, **said}
+    after, plan = await planned(nodes, [reply], **order)
+    assert len(plan.delegations) == 3
+    wanted = after.get("intent")
+    assert (None if wanted is None else (wanted.get("kind", "respond"), wanted.get("effects", []))) == kept
 
 
 async def test_it_is_planned_in_the_language_of_the_last_message(nodes: rounds.Nodes) -> None:
@@ -214,8 +242,7 @@ def asked(*items: Any, question: str = "What now?", session: int = 0) -> planner
     ]
     return planner_prompt.Asked(
         question=question,
-        hint="One thing.",
-        today=workbench.NOW.date(),
+        now=workbench.NOW,
         rules=rules_context.Standing(),
         items=items,
         session=tuple(entries),

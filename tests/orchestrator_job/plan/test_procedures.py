@@ -43,7 +43,7 @@ def procedure(trigger: str, *steps: dict[str, Any], **fields: Any) -> api.Proced
         ("email_deadline_question", MAIL, "Can you make the date?", True),
         ("email_with_question", MAIL, "Can you make the date?", True),
         ("email_with_question", MAIL, "Here is the plan.", False),
-        ("bug_report", workbench.task("u", "x"), "The test fails with a traceback.", True),
+        ("bug_report", workbench.task("u", "x", type=pendingtask.Type.BUG_TRACKER), "Es geht nicht.", True),
         ("bug_report", workbench.task("u", "x"), "When is the release?", False),
         ("task_completion", workbench.task("u", "x"), "PROJ-7 is completed.", True),
         ("task_completion", workbench.task("u", "x"), "PROJ-7 is open.", False),

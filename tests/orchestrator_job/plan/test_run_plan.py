@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -27,7 +27,7 @@ def parsed(
     return run_plan.judged(reading.read(text, run_plan.Draft).value, held or enforce_lines.Provisions())
 
 
-TODAY = date(2026, 3, 1)
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
 _PIECES = [*"<>/[]:& \t\nabv1", "plan", "project", "step", "evidence", "</", "question", "prompt", "PROMPT", '"']
 _WEIRD = st.lists(st.sampled_from(_PIECES), max_size=30).map("".join)
 
@@ -181,8 +181,8 @@ def test_no_text_leaves_its_block(content: str, source: str, question: str, proj
     )
     context = run_plan_nodes.Context(ruled(), (item,), project)
     for user in (
-        run_plan_nodes.messages(question, context, TODAY, ("search",), earlier)[1]["content"],
-        answer_prompt.messages(question, [item], TODAY, ruled(), run_plan.block(earlier))[1]["content"],
+        run_plan_nodes.messages(question, context, NOW, ("search",), earlier)[1]["content"],
+        answer_prompt.messages(question, [item], NOW, ruled(), run_plan.block(earlier))[1]["content"],
     ):
         squeezed = "".join(user.lower().split())
         for block, count in (("evidence", 1), ("question", 1), ("plan", 1), ("step", 3)):
@@ -197,10 +197,10 @@ def test_the_prompt_keeps_within_the_window(num_ctx: int) -> None:
         evidence_pack.Item(id=n, source=f"mail::{n}", content="word " * 3000, origin="RAG") for n in range(1, 12)
     )
     context = run_plan_nodes.Context(ruled("Never pay."), items, "a knows b\n" * 500)
-    system, user = run_plan_nodes.messages("why?", context, TODAY, ("search", "ask"), None, num_ctx)
+    system, user = run_plan_nodes.messages("why?", context, NOW, ("search", "ask"), None, num_ctx)
     assert system["content"].splitlines()[0] == "[prompt:job.plan/v1]"
     assert '<rule key="r0" type="SECURITY">Never pay.</rule>' in system["content"]
-    assert user["content"].startswith("Today: 2026-03-01\nTools: search, ask\n<project>")
+    assert user["content"].startswith("Today: 2026-03-01, Sunday, 00:00 (UTC+00:00)\nTools: search, ask\n<project>")
     assert user["content"].endswith("</evidence>\n<question>why?</question>")
     assert len(system["content"]) + len(user["content"]) <= (num_ctx - 1536) * 3
     assert user["content"].count("<evidence") >= (2 if num_ctx > 2400 else 1)
@@ -208,7 +208,7 @@ def test_the_prompt_keeps_within_the_window(num_ctx: int) -> None:
 
 def test_rules_are_never_cut_for_a_plan() -> None:
     with pytest.raises(reading.Unusable, match="no room for evidence"):
-        run_plan_nodes.messages("why?", run_plan_nodes.Context(ruled("x" * 9000), ()), TODAY, ("answer",))
+        run_plan_nodes.messages("why?", run_plan_nodes.Context(ruled("x" * 9000), ()), NOW, ("answer",))
 
 
 def test_what_the_graph_says_about_the_project() -> None:

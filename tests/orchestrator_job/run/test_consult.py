@@ -17,12 +17,11 @@ import pytest
 
 from contracts.tokens import runtoken
 from crds import scope
-from crds.pendingtask import Mode, Type
+from crds.pendingtask import Mode
 from crds.priority import Priority
 from kb import api
 from kb import client as kb_client
 from orchestrator_job.run import consult
-from orchestrator_job.store import task_memory
 from orchestrator_job.store.graph_state import State
 from tests import ports, waiting
 from tests.fakes.ollama import process
@@ -40,6 +39,7 @@ _WRITE = rig.decided("text_response", "Have enough context")
 _SAID = 'The voltage is 230 volts: "The operating voltage of the pump P-7" [1].'
 _GATE = f"model-{uuid.uuid4()}"
 _STALL = {"fault": {"stall": {"afterBytes": 0, "gate": _GATE}}}
+INTENT = "job.intent/v1"
 ON = {"JERVIS_USE_DECISION_AGENT": "true"}
 
 
@@ -121,13 +121,13 @@ async def test_the_answer_with_its_evidence_is_the_task_s_result(place: Place, f
     assert (cited["source"], cited["title"], cited["origin"]) == ("manual::pump", "Pump manual", "RAG")
     assert cited["chunkId"]
     assert _MANUAL in cited["content"]
-    # The run itself asked no model. Its token has a ceiling, which every call of the agent has.
-    assert fake.count(tag=job.TAG) == 0
+    # The run itself asked what is wanted, and nothing else. Its token has a ceiling, which every call of the agent has.
+    assert (fake.count(tag=INTENT), fake.count(tag=job.TAG)) == (1, 0)
     assert {one["priority"] for tag in (rig.DECIDE, rig.ANSWER) for one in fake.requests(tag=tag)} == {"1"}
     # What it cost is in the budget of the round and in the trace of its node.
     spent, step = place.desk.spent(), place.desk.fence()["steps"]["r1"]["consult"]
-    assert (spent["llmCalls"], step["llmCalls"], step["status"]) == (3, 3, "COMPLETED")
-    assert spent["tokens"] == step["tokens"] > 0
+    assert (spent["llmCalls"], step["llmCalls"], step["status"]) == (4, 3, "COMPLETED")
+    assert spent["tokens"] > step["tokens"] > 0
     assert "evidence" not in place.desk.fence()["steps"]["r1"]
 
 
@@ -164,21 +164,23 @@ def test_the_page_of_what_is_cited_is_that_of_the_citation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "kind", "wanted", "consulted"),
+    ("wanted", "delegates", "consulted"),
     [
-        ({"category": "advice", "action": "respond"}, Type.USER_INPUT, True, True),
-        ({"category": "single_task", "action": "respond"}, Type.USER_INPUT, True, True),
-        ({"category": "", "action": "respond"}, Type.USER_INPUT, True, True),
-        ({"category": "advice", "action": "respond"}, Type.USER_INPUT, False, False),
-        ({"category": "advice", "action": "respond"}, Type.SCHEDULED, True, False),
-        ({"category": "single_task", "action": "code"}, Type.USER_INPUT, True, False),
-        ({"category": "epic", "action": "respond"}, Type.USER_INPUT, True, False),
-        ({"category": "generative", "action": "respond"}, Type.USER_INPUT, True, False),
+        ({"kind": "advice"}, False, True),
+        ({"kind": "respond"}, True, True),
+        # The graph of delegations has the tools for it; the other one answers, and says that it was not done.
+        ({"kind": "respond", "effects": ("sendMail",)}, False, True),
+        ({"kind": "respond", "effects": ("sendMail",)}, True, False),
+        ({"kind": "code"}, False, False),
+        ({"kind": "epic"}, True, False),
+        ({"kind": "generative"}, False, False),
     ],
 )
-def test_it_is_for_questions_of_users_alone(state: State, kind: Type, *, wanted: bool, consulted: bool) -> None:
-    task = task_memory.TaskMemory(task_uid="u", type=kind, scope=scope.Scope(client_id="acme"), content="?")
-    assert consult.consults(state, task, wanted=wanted) is consulted
+def test_what_is_ordered_is_worked_on(wanted: dict[str, Any], *, delegates: bool, consulted: bool) -> None:
+    state: State = {"round": 1, "intent": {"round": 1, **wanted}}
+    assert consult.consults(state, delegates=delegates) is consulted
+    # What no model has said is a question.
+    assert consult.consults({"round": 1}, delegates=delegates)
 
 
 async def test_another_type_is_answered_as_ever(place: Place, fake: process.Fake) -> None:
@@ -300,4 +302,4 @@ async def test_a_run_that_died_is_followed_by_one_that_reads_the_same_stream(pla
     assert (ended.message["exitReason"], ended.message["summary"]) == ("Answered", _SAID)
     # The decision that waited was made: nothing was asked anew, and nothing is counted twice.
     assert (fake.count(tag=rig.DECIDE), fake.count(tag=rig.ANSWER)) == (2, 1)
-    assert place.desk.spent()["llmCalls"] == 3
+    assert place.desk.spent()["llmCalls"] == 4

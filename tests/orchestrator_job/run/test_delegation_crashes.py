@@ -1,4 +1,4 @@
-"""kill -9 at the writes of a run with two delegations side by side, an approval and an effect: nothing happens twice.
+"""kill -9 at the writes of a run with two delegations, one request and its two effects: none happens twice.
 
 `make test` kills at each ninth boundary, `make test-thorough` at each.
 """
@@ -21,6 +21,7 @@ from tests.orchestrator_job.run.test_delegation_runs import (
     RESEARCH,
     SYNTHESIS,
     THREE,
+    WAITS,
     decided,
 )
 from tests.orchestrator_job.workbench import calls, report
@@ -36,7 +37,9 @@ _BOUNDARIES = (
     "task_results",
     "delegation_metrics",
 )
-_CALLS = 7
+_CALLS = 8
+_OTHERS = ("c@example.com", "d@example.com")
+"""Whom no permit names."""
 _ANSWER = "It is on Friday, and a mail was sent [1]."
 _STANDING: dict[str, list[Any]] = {
     PLAN: [{"when": "<question>", "answer": THREE}],
@@ -46,8 +49,9 @@ _STANDING: dict[str, list[Any]] = {
     ],
     LEGAL: [{"when": "<question>", "answer": report("The contract allows it.")}],
     EMAIL: [
-        {"when": '<document source="send_mail"', "answer": report("The mail was sent.")},
-        {"when": "<question>", "answer": calls(("send_mail", {**MAIL, "to": ["b@example.com"]}))},
+        {"when": "Done: sendMail", "answer": report("The mails were sent.")},
+        {"when": '<document source="send_mail"', "answer": WAITS},
+        {"when": "<question>", "answer": calls(*(("send_mail", {**MAIL, "to": [to]}) for to in _OTHERS))},
     ],
     SYNTHESIS: [{"when": "<question>", "answer": job.reply(answer=_ANSWER)}],
 }
@@ -57,7 +61,8 @@ def _whole(desk: Desk) -> int:
     """The task has ended with everything once; returns the model calls that were booked."""
     uid, result, spent = desk.task.uid, desk.result(), desk.spent()
     assert (result["answer"], len(result["delegations"])) == (_ANSWER, 3)
-    assert [count for key, count in desk.outside.effects.items() if uid in key] == [1]
+    assert [count for key, count in desk.outside.effects.items() if uid in key] == [1, 1]
+    assert [one["to"] for key, one in desk.outside.arguments.items() if uid in key] == [[to] for to in _OTHERS]
     assert {entry["state"] for entry in desk.store.all("orchestrator_ledger", taskUid=uid)} == {"done"}
     metrics = desk.store.all("delegation_metrics", taskUid=uid)
     assert {each["delegationId"]: each["success"] for each in metrics} == dict.fromkeys(
@@ -70,10 +75,11 @@ def _whole(desk: Desk) -> int:
 
 async def test_every_boundary(desk: Desk) -> None:
     first = await desk.delegates().writes("NeedsApproval", _STANDING, content=ORDER)
-    second = await desk.writes("Answered", approvals=[decided(1, "Approved")])
+    yes = [decided(1, about=one["id"]) for one in desk.result()["waiting"]]
+    second = await desk.writes("Answered", approvals=yes)
     assert _whole(desk) == _CALLS
-    # One write for each event of a loop: three begin, four replies and one result; then a result and a reply.
-    assert (first["orchestrator_journal"], second["orchestrator_journal"]) == (8, 2)
+    # One write for each event of a loop: three begin, five replies and three results; then two results and a reply.
+    assert (first["orchestrator_journal"], second["orchestrator_journal"]) == (11, 3)
     # A checkpoint of the input, of the start, and after each step: two branches are one step.
     assert (first["orchestrator_checkpoints"], second["orchestrator_checkpoints"]) == (8, 6)
     cases = [
@@ -90,9 +96,9 @@ async def test_every_boundary(desk: Desk) -> None:
         one.remember(content=ORDER)
         if attempt == 1:
             await one.task.killed(where)
-        await one.ends("NeedsApproval")
+        asked = await one.ends("NeedsApproval")
         assert not [key for key in one.outside.effects if one.task.uid in key]
-        one.remember(approvals=[decided(1, "Approved")])
+        one.remember(approvals=[decided(1, about=each["id"]) for each in asked.waiting])
         if attempt == 2:
             await one.task.killed(where, attempt=2)
         await one.ends("Answered")

@@ -129,13 +129,15 @@ async def test_what_a_rejected_answer_was_written_from_is_no_step(desk: Desk) ->
     assert (result["answer"], result["stepResults"]) == ("", [])
 
 
-async def test_a_question_of_one_look_has_what_is_known_and_costs_one_model_call(desk: Desk) -> None:
+async def test_a_question_of_one_look_has_what_is_known_and_costs_the_plan_and_one_call(desk: Desk) -> None:
     desk.known.user = api.UserContext(markdown="", categories={"team": ["- **release**: Jana decides on releases"]})
     said = {"timestamp": datetime(2026, 2, 28, tzinfo=UTC), "source": "chat", "summary": "The release was moved."}
     desk.known.session = [api.SessionEntry(id="1", task_id="other", **said)]
     desk.known.together = {"rules", "user-context", "session"}
     await desk.delegates().ends("Answered", {RESEARCH: [report("It is on Friday [email::<plan@example.org>].")]})
-    [asked] = desk.fake.requests(path="/api/chat")
+    assert desk.tags() == [PLAN, RESEARCH]
+    planning, asked = desk.fake.requests(path="/api/chat")
+    assert planning["tag"] == PLAN
     user = asked["body"]["messages"][1]["content"]
     assert '<context about="the user">\n### Team\n- **release**: Jana decides on releases\n</context>' in user
     assert '<context about="what was done lately">\n- 2026-02-28 00:00 chat: The release was moved.\n</context>' in user
@@ -303,6 +305,40 @@ async def test_two_branches_are_one_request_and_each_effect_has_its_decision(des
     await desk.ends("Answered", approvals=[decided(1, verdict, about=one["id"]) for one, verdict in verdicts])
     assert [one["to"] for one in desk.outside.arguments.values()] == [asked.waiting[0]["arguments"]["to"]]
     assert desk.calls() == 8
+
+
+async def test_twelve_effects_of_three_agents_are_one_request_and_two_runs(desk: Desk) -> None:
+    marks = [[f"p{part}n{number}" for number in range(4)] for part in range(3)]
+    told = [
+        {"when": [f"Send part {part}.", "Done: sendMail"], "answer": report(f"Part {part} is sent.")}
+        for part in range(3)
+    ]
+    waits = [{"when": [f"Send part {part}.", '<document source="send_mail"'], "answer": WAITS} for part in range(3)]
+    sends = [
+        {
+            "when": f"Send part {part}.",
+            "answer": calls(*(("send_mail", {**FOREIGN, "subject": mark}) for mark in marks[part])),
+        }
+        for part in range(3)
+    ]
+    asked = await desk.delegates().ends(
+        "NeedsApproval",
+        {
+            PLAN: [planned(*(("Email", f"Send part {part}.", []) for part in range(3)))],
+            EMAIL: [*told, *waits, *sends],
+            SYNTHESIS: [job.reply()],
+        },
+        content=ORDER,
+    )
+    wanted = [mark for part in marks for mark in part]
+    assert [one["arguments"]["subject"] for one in asked.waiting] == wanted
+    assert desk.outside.effects == {}
+    await desk.ends("Answered", approvals=[decided(1, about=one["id"], forTask=True) for one in asked.waiting])
+    assert sorted(one["subject"] for one in desk.outside.arguments.values()) == wanted
+    assert set(desk.outside.effects.values()) == {1}
+    done = desk.result()["effects"]
+    assert {(one["tool"], one["allowedBy"], one["permit"]) for one in done} == {("sendMail", "Approval", "ada")}
+    assert [len(done), *{one["effects"]["Approval"] for one in desk.store.all("delegation_metrics")}] == [12, 4]
 
 
 async def test_another_round_is_told_what_was_done(desk: Desk) -> None:

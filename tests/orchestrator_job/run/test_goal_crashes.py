@@ -26,8 +26,9 @@ _BOUNDARIES = (
     "orchestrator_prepared",
     "task_results",
 )
-_CALLS = 7
+_CALLS = 8
 _STANDING: dict[str, list[Any]] = {
+    job.TAG: [{"when": "<question>", "answer": job.order("epic", EPIC, "sendMail")}],
     GOALS: [{"when": "<question>", "answer": {"goals": [goal("Date"), goal("Mail", 1)]}}],
     STEPS: [
         {"when": '<document source="goal">\nDate:', "answer": steps("Find the date.")},

@@ -13,6 +13,7 @@ import pytest
 
 from orchestrator_job.model import prompt_budget
 from orchestrator_job.run import delegation_wiring as delegation
+from router.client import schema
 from tests import waiting
 from tests.orchestrator_job import job, recording
 from tests.orchestrator_job.context.test_rules_context import rule
@@ -27,6 +28,8 @@ LEGACY = "job.agent.LegacyAgent/v1"
 EPIC = "Migrate the router to the new cluster, and send the date to a@example.com by mail."
 NEW = "Design a new application for time sheets of the team."
 ANSWER = "It is migrated on Friday, and a mail was sent [1]."
+ORDERS_EPIC = job.order("epic", EPIC, "sendMail")
+ORDERS_NEW = job.order("generative", NEW)
 
 
 def goal(title: str, *needs: int, about: str = "") -> dict[str, Any]:
@@ -88,7 +91,7 @@ async def test_advice_and_an_answer_cost_one_call_and_five_steps(worked: Desk, c
 async def test_an_epic_goes_from_goals_to_steps_to_one_answer(worked: Desk) -> None:
     ended = await worked.ends("Answered", epic(), content=EPIC)
     assert ended.message["summary"] == ANSWER
-    assert worked.tags() == [GOALS, STEPS, *[LEGACY] * 3, STEPS, *[LEGACY] * 2, SYNTHESIS]
+    assert worked.tags() == [job.TAG, GOALS, STEPS, *[LEGACY] * 3, STEPS, *[LEGACY] * 2, SYNTHESIS]
     assert list(worked.outside.effects.values()) == [1]
     # The second step has the first one's result; the second goal what the first one came to, and no step of it.
     second, third = worked.prompts(LEGACY)[2], worked.prompts(LEGACY)[3]
@@ -114,7 +117,7 @@ async def test_an_epic_goes_from_goals_to_steps_to_one_answer(worked: Desk) -> N
     assert "It is Friday indeed." in result["stepResults"][0]["result"]
     assert [one["delegationId"] for one in result["delegations"]] == ["r1.d1", "r1.d2", "r1.d3"]
     fence = worked.fence()
-    assert (fence["spent"]["r1"]["llmCalls"], len(fence["spent"]["r1"]["delegations"])) == (9, 3)
+    assert (fence["spent"]["r1"]["llmCalls"], len(fence["spent"]["r1"]["delegations"])) == (10, 3)
 
 
 def tables(*designs: Any) -> dict[str, list[Any]]:
@@ -132,7 +135,7 @@ async def test_something_new_is_designed_before_its_goals(worked: Desk) -> None:
     script = tables({"design": "Three tables and one page."}) | {SYNTHESIS: answers}
     await worked.ends("Answered", script, content=NEW)
     # One sure report is the answer as it stands.
-    assert worked.tags() == [DESIGN, GOALS, STEPS, LEGACY]
+    assert worked.tags() == [job.TAG, DESIGN, GOALS, STEPS, LEGACY]
     for tag in (GOALS, STEPS, LEGACY):
         assert "Three tables and one page." in worked.prompts(tag)[0], tag
     assert kept(worked)["r1.epic"]["text"].startswith("Three tables and one page.\n\n1. Tables:")
@@ -143,7 +146,7 @@ async def test_a_design_that_no_model_makes_leaves_the_goals(worked: Desk) -> No
     long = {"design": " ".join(f"Table {n}." for n in range(3000))}
     ended = await worked.ends("Answered", tables({"design": "  "}, long, "Three tables."), content=NEW)
     assert ended.message["summary"][:10] == "The tables"
-    assert worked.tags() == [*[DESIGN] * 3, GOALS, STEPS, LEGACY]
+    assert worked.tags() == [job.TAG, *[DESIGN] * 3, GOALS, STEPS, LEGACY]
     problems = [one["problem"] for one in ended.lines if one["event"] == "answer.unusable"]
     whys = ("at least 1 character", "it was cut off after", "no JSON object of the shape")
     assert [why in each for why, each in zip(whys, problems, strict=True)] == [True] * 3, problems
@@ -161,9 +164,12 @@ async def test_a_design_that_no_model_makes_leaves_the_goals(worked: Desk) -> No
 
 
 async def test_neither_a_design_nor_goals_leave_the_answer(worked: Desk) -> None:
-    ended = await worked.run({DESIGN: ["no"] * 3, GOALS: ["no"] * 3, job.TAG: [job.reply()]}, content=NEW)
+    ended = await worked.run({DESIGN: ["no"] * 3, GOALS: ["no"] * 3, job.TAG: [ORDERS_NEW, job.reply()]}, content=NEW)
     assert ended.message["summary"] == "On Friday [1]."
-    assert worked.tags() == [*[DESIGN] * 3, *[GOALS] * 3, job.TAG]
+    assert worked.tags() == [job.TAG, *[DESIGN] * 3, *[GOALS] * 3, job.TAG]
+    # What is wanted is known: the second time the answer is asked for.
+    shapes = [schema.sketch(one["body"]["format"]) for one in worked.fake.requests(tag=job.TAG)]
+    assert ['"intent"' in shape for shape in shapes] == [True, False]
     assert kept(worked) == {}
 
 
@@ -172,9 +178,9 @@ async def test_neither_a_design_nor_goals_leave_the_answer(worked: Desk) -> None
     [
         (
             "Please create a page on each, and migrate them:\n- the release of the router\n- the test of the router",
-            [GOALS, STEPS, LEGACY, STEPS, LEGACY, SYNTHESIS],
+            [job.TAG, GOALS, STEPS, LEGACY, STEPS, LEGACY, SYNTHESIS],
         ),
-        (NEW, [DESIGN, GOALS, STEPS, LEGACY, SYNTHESIS]),
+        (NEW, [job.TAG, DESIGN, GOALS, STEPS, LEGACY, SYNTHESIS]),
     ],
     ids=["epic", "generative"],
 )
@@ -188,9 +194,9 @@ async def test_the_simulated_model_comes_to_an_answer(worked: Desk, content: str
 
 async def test_goals_that_no_model_makes_leave_the_answer(worked: Desk) -> None:
     circle = {"goals": [goal("One", 2), goal("Two", 1)]}
-    ended = await worked.run({GOALS: [circle, {"goals": []}, "no"], job.TAG: [job.reply()]}, content=EPIC)
-    assert ended.message["summary"] == "On Friday [1]."
-    assert worked.tags() == [GOALS] * 3 + [job.TAG]
+    ended = await worked.run({GOALS: [circle, {"goals": []}, "no"], job.TAG: [ORDERS_EPIC, job.reply()]}, content=EPIC)
+    assert ended.message["summary"].startswith("On Friday [1].\n\nNot done, although it was asked for: ")
+    assert worked.tags() == [job.TAG, *[GOALS] * 3, job.TAG]
     assert "dependsOn of goal 1" in worked.fake.requests(tag=GOALS)[1]["body"]["messages"][-1]["content"]
     assert "delegations" not in worked.result()
 
@@ -207,7 +213,7 @@ async def test_a_failed_step_ends_its_goal_and_leaves_out_what_needs_it(worked: 
         },
         content=EPIC,
     )
-    assert worked.tags() == [GOALS, STEPS, LEGACY, STEPS, LEGACY, SYNTHESIS]
+    assert worked.tags() == [job.TAG, GOALS, STEPS, LEGACY, STEPS, LEGACY, SYNTHESIS]
     told = worked.prompts(SYNTHESIS)[0]
     assert "LegacyAgent could not do it: Look for it. (no cluster)" in told
     assert "LegacyAgent did not report: Prepare it." in told
@@ -248,20 +254,20 @@ async def test_the_present_form_is_recorded(worked: Desk, tmp_path: Path) -> Non
 
 
 async def test_a_spent_budget_ends_in_what_was_done(worked: Desk) -> None:
-    # Goals, steps and the two calls of the first step; three are the synthesis's.
-    await worked.ends("Answered", epic(), content=EPIC, budget={"maxLlmCalls": 7})
-    assert worked.tags() == [GOALS, STEPS, LEGACY, LEGACY, SYNTHESIS]
+    # What is wanted, goals, steps and the two calls of the first step; three are the synthesis's.
+    await worked.ends("Answered", epic(), content=EPIC, budget={"maxLlmCalls": 8})
+    assert worked.tags() == [job.TAG, GOALS, STEPS, LEGACY, LEGACY, SYNTHESIS]
     told = worked.prompts(SYNTHESIS)[0]
     assert "It is on Friday." in told
-    assert "all of its 4 model calls" in told
+    assert "all of its 5 model calls" in told
     assert "Goal 2 was not begun: Mail (This round has used all" in told
     assert kept(worked)["r1.g1"]["done"] is False
     assert [one["state"] for one in worked.result()["goals"]] == ["failed", "open"]
 
 
 async def test_a_budget_of_steps_hands_back_what_was_done(worked: Desk) -> None:
-    # intake, evidence, the goals, the first one, its steps, and the first of these with its verdict.
-    await worked.ends("BudgetExhausted", epic(), content=EPIC, budget={"maxSteps": 7})
+    # intake, evidence, what is wanted, the goals, the first one, its steps, and the first of these with its verdict.
+    await worked.ends("BudgetExhausted", epic(), content=EPIC, budget={"maxSteps": 8})
     result = worked.result()
     assert "It is on Friday." in result["answer"]
     assert "- LegacyAgent did not report: Check the date." in result["answer"]
@@ -273,9 +279,9 @@ async def test_a_budget_of_steps_hands_back_what_was_done(worked: Desk) -> None:
 async def test_what_is_handed_back_has_nothing_of_steps_where_a_rule_requires_approval(worked: Desk) -> None:
     worked.known.rules = [rule("Jana reads what leaves the house.\nenforce: needs-approval")]
     # To the verdict on the second step, with which the first goal has ended.
-    await worked.ends("BudgetExhausted", epic(), content=EPIC, budget={"maxSteps": 9})
+    await worked.ends("BudgetExhausted", epic(), content=EPIC, budget={"maxSteps": 10})
     result = worked.result()
-    assert result["answer"] == "This task has used all of its 9 steps."
+    assert result["answer"] == "This task has used all of its 10 steps."
     assert (result["stepResults"], "goals" in result, "delegations" in result) == ([], False, False)
 
 
@@ -301,7 +307,7 @@ async def test_one_level_is_enough_for_the_steps_of_an_epic(worked: Desk) -> Non
     ids=["goals", "steps", "a step", "before an effect", "the answer"],
 )  # fmt: skip
 async def test_an_order_that_is_stopped_asks_again_only_what_was_in_flight(worked: Desk, tag: str, number: int) -> None:
-    script = epic()
+    script = epic() | {job.TAG: [ORDERS_EPIC]}
     expected = Counter({each: len(answers) for each, answers in script.items()})
     script[tag] = [*script[tag][: number - 1], {"fault": {"stall": {"afterBytes": 0, "seconds": 60}}},
                    *script[tag][number - 1 :]]  # fmt: skip
@@ -361,7 +367,7 @@ async def test_long_results_are_summarized_for_later_goals_and_stay_whole(worked
     )
     # Two parts, which are the whole text; the goal's summary is that of its one step.
     looking, saying = [LEGACY] * len(first), [LEGACY] * (len(reads) + 1)
-    assert worked.tags() == [GOALS, STEPS, *looking, CONTEXT, CONTEXT, STEPS, *saying, SYNTHESIS]
+    assert worked.tags() == [job.TAG, GOALS, STEPS, *looking, CONTEXT, CONTEXT, STEPS, *saying, SYNTHESIS]
     summarized = "".join(worked.prompts(CONTEXT))
     assert all(f"Finding {n}:" in summarized for n in range(40))
     found = kept(worked)
@@ -422,6 +428,7 @@ async def test_what_a_user_wants_remembered_is_stored(desk: Desk, specialists: b
         {agent: [calls(("store_knowledge", fact)), report("It is remembered.")]},
         type="UserTask",
         content=COFFEE,
+        permits=[{"tool": "storeKnowledge"}],
         JERVIS_USE_SPECIALIST_AGENTS=str(specialists).lower(),
     )
     assert ended.message["summary"] == "It is remembered."

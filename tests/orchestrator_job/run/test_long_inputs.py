@@ -135,7 +135,7 @@ async def test_a_content_of_megabytes(desk: Desk) -> None:
 async def test_a_procedure_takes_a_long_order_and_many_parameters(desk: Desk) -> None:
     parameters = {f"field{number}": f"value {number} " + "y" * 900 for number in range(70)}
     step = {"agent": "Research", "action": "Look for it. " * 150, "parameters": parameters}
-    desk.known.procedures = [procedure("bug_report", step)]
+    desk.known.procedures = [procedure("bug", step)]
     text = f"There is a bug. {long_text(pendingtask.CONTENT_BYTES - 20)}"
     await desk.delegates(JERVIS_USE_PROCEDURAL_MEMORY="true").ends(
         "Answered", {RESEARCH: [report("Slot 17.")]}, type="UserTask", content=text

@@ -7,7 +7,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Collection
-from datetime import date
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -42,7 +42,7 @@ _WEIRD = st.lists(st.sampled_from(_PIECES), max_size=30).map("".join)
 @given(_WEIRD, _WEIRD, _WEIRD)
 def test_no_text_leaves_its_block(content: str, source: str, question: str) -> None:
     item = evidence_pack.Item(id=1, source=source, content=content, origin="RAG")
-    user = answer_prompt.messages(question, [item], date(2026, 3, 1))[1]["content"]
+    user = answer_prompt.messages(question, [item], datetime(2026, 3, 1, tzinfo=UTC))[1]["content"]
     squeezed = "".join(user.lower().split())
     assert squeezed.count("<evidence") == squeezed.count("</evidence") == 1
     assert squeezed.count("<question") == squeezed.count("</question") == 1
@@ -53,10 +53,10 @@ def test_no_text_leaves_its_block(content: str, source: str, question: str) -> N
 
 def test_the_prompt_carries_tag_date_and_order() -> None:
     items = [evidence_pack.Item(id=n, source=f"s{n}", title="T", content=f"c{n}", origin="RAG") for n in (1, 2)]
-    system, user = answer_prompt.messages("why?", items, date(2026, 3, 1))
+    system, user = answer_prompt.messages("why?", items, datetime(2026, 3, 1, tzinfo=UTC))
     assert system["content"].splitlines()[0] == "[prompt:job.respond/v1]"
     assert user["content"] == (
-        'Today: 2026-03-01\n<evidence id="1" source="s1">T\nc1</evidence>\n'
+        'Today: 2026-03-01, Sunday, 00:00 (UTC+00:00)\n<evidence id="1" source="s1">T\nc1</evidence>\n'
         '<evidence id="2" source="s2">T\nc2</evidence>\n<question>why?</question>'
     )
 

@@ -26,7 +26,7 @@ MAIL = "Subject: Release\n\nDear team,\n\nplease tell us when the release of the
             ["Research"],
             "The release of the router is on Friday, 6 March.",
             "wiki::plan",
-            1,
+            2,
         ),
         (MAIL, pendingtask.Type.EMAIL, ["Research", "Email"], "please tell us when", "email::<eve@example.org>", 4),
     ],
@@ -45,7 +45,7 @@ async def test_a_whole_round(
     assert said in given["answer"]
     assert source in [each.source for each in items if each.id in given["citations"]]
     assert not given["needsInput"]
-    # A question that one look answers costs no more calls of a model than without delegations.
+    # A question that one look answers costs the planner's call more than without delegations.
     assert nodes.calls() == calls
 
 

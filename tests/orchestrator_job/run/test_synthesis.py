@@ -41,7 +41,7 @@ async def test_one_sure_result_is_the_answer_without_a_model(nodes: rounds.Nodes
     assert given["answer"] == "The release is on Friday [1]. Ann tests it [2]."
     assert (given["citations"], given["confidence"], given["needsInput"]) == ([1, 2], 0.9, False)
     assert [each.source for each in items] == ["email::plan", "wiki::tests"]
-    assert nodes.calls() == 0
+    assert nodes.calls(rounds.SYNTHESIZE) == 0
 
 
 async def test_sources_that_the_agent_found_itself_become_evidence(nodes: rounds.Nodes) -> None:
@@ -51,7 +51,7 @@ async def test_sources_that_the_agent_found_itself_become_evidence(nodes: rounds
     assert given["answer"] == "On Friday, as it is said [1]."
     assert [(each.id, each.source) for each in items] == [(1, "jira::R-1")]
     assert nodes.known.asked[-1]["sources"] == ["jira::R-1"]
-    assert nodes.calls() == 0
+    assert nodes.calls(rounds.SYNTHESIZE) == 0
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ async def test_a_rule_asks_for_words_that_the_result_has_not(nodes: rounds.Nodes
     answers = [job.reply(), job.reply(answer="On Friday [1]. As far as we know.")]
     given, _ = await nodes.answered(answers, [FRIDAY], rounds.output("Research", "It is on Friday [email::plan]."))
     assert given["answer"] == "On Friday [1]. As far as we know."
-    assert nodes.calls() == 2
+    assert nodes.calls(rounds.SYNTHESIZE) == 2
 
 
 async def test_results_are_merged_whole_with_what_is_missing(nodes: rounds.Nodes) -> None:
@@ -151,7 +151,7 @@ async def test_quotations_are_corrected_or_are_none(nodes: rounds.Nodes) -> None
     given, _ = await nodes.answered([wrong, wrong], [FRIDAY], rounds.output("Research", "It is on Friday [1]."))
     assert given["answer"] == f"The plan says the release will be on a Monday {claims.MARK}."
     assert (given["citations"], given["confidence"]) == ([], citations.UNCONFIRMED)
-    again = nodes.fake.requests(path="/api/chat")[1]["body"]["messages"][-1]["content"]
+    again = nodes.fake.requests(path="/api/chat", tag=rounds.SYNTHESIZE)[1]["body"]["messages"][-1]["content"]
     assert "'the release will be on a Monday' is quoted, but no evidence has these words" in again
 
 
@@ -161,7 +161,7 @@ async def test_a_quotation_is_from_the_passage_of_its_mark(nodes: rounds.Nodes) 
     assert (given["answer"], given["citations"]) == (f'It is said: "{ANN.content}" [2].', [2])
     [misquoted] = given["misquoted"]
     assert (misquoted["verdict"], misquoted["marks"], misquoted["found"]) == ("Misattributed", [1], 2)
-    again = nodes.fake.requests(path="/api/chat")[1]["body"]["messages"][-1]["content"]
+    again = nodes.fake.requests(path="/api/chat", tag=rounds.SYNTHESIZE)[1]["body"]["messages"][-1]["content"]
     assert "is quoted from [1], but it stands in [2]" in again
 
 
@@ -170,7 +170,7 @@ async def test_another_passage_of_the_source_that_an_agent_names_may_have_its_wo
     output = rounds.output("Research", 'It says "three hours in all, says the plan" [email::plan].')
     given, _ = await nodes.answered([], [FRIDAY, later], output)
     assert given["answer"] == 'It says "three hours in all, says the plan" [2].'
-    assert nodes.calls() == 0
+    assert nodes.calls(rounds.SYNTHESIZE) == 0
 
 
 @pytest.mark.parametrize(

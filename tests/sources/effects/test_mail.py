@@ -16,7 +16,7 @@ from sources.api import problems
 from sources.core import limits, port, rest
 from sources.effects import effect_protocol, tools, wire
 from sources.providers import table
-from sources.providers.mail import imap
+from sources.providers.mail import imap_session
 from tests.controllers.notices import smtp
 from tests.sources import dovecot
 from tests.sources.api.serving import ACME, NOW
@@ -370,8 +370,8 @@ async def test_a_copy_is_kept_where_the_mailbox_has_a_folder_for_it(mailserver: 
 @pytest.mark.services
 def test_a_copy_that_the_server_has_kept_by_itself_is_kept_once(mailserver: dovecot.Dovecot) -> None:
     user, raw = "own-copies", dovecot.mail(7)
-    login = imap.Login(mailserver.url, user, dovecot.PASSWORD, ssl.create_default_context(), plain=True)
+    login = imap_session.Login(mailserver.url, user, dovecot.PASSWORD, ssl.create_default_context(), plain=True)
     for _ in range(2):
-        assert imap.keep_sent(login, raw, "<7@example.com>", NOW) == "Sent"
+        assert imap_session.keep_sent(login, raw, "<7@example.com>", NOW) == "Sent"
     with mailserver.mailbox(user) as client:
         assert client.select("Sent", readonly=True)[1] == [b"1"]

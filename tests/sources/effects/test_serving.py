@@ -64,7 +64,8 @@ async def test_a_run_has_the_names_of_its_own_client_s_connections() -> None:
     smtp = {"url": "smtp://mail.example.com", "from": "bot@example.com"}
     async with running() as rig:
         rig.world.connect("acme-issues")
-        rig.world.connect("acme-mail", type="Email", url="imap://mail.example.com", smtp=smtp)
+        own = ["example.com", "*.example.com"]
+        rig.world.connect("acme-mail", type="Email", url="imap://mail.example.com", smtp=smtp, internalDomains=own)
         rig.world.connect("acme-inbox", type="Email", url="imap://mail.example.com")
         rig.world.connect("acme-code", type="Git", url="https://git.example.com/o/r.git")
         rig.world.connect("other-project", projectId="other")
@@ -73,12 +74,17 @@ async def test_a_run_has_the_names_of_its_own_client_s_connections() -> None:
         listed = listing.Listing(rig.finds).served
         async with api.serving(listed, token=api.run_token(uid=rig.uid)) as run:
             sources = client.Client(str(run.base_url), run, lambda: api.run_token(uid=rig.uid))
-            found = {one.name: one.uses for one in await sources.connections()}
+            connections = await sources.connections()
+            found = {one.name: one.uses for one in connections}
         assert found == {
             "acme-code": ("pushBranch", "readRepository"),
             "acme-inbox": (),
             "acme-issues": ("addComment", "createIssue", "updateIssue", "readChecks"),
             "acme-mail": ("sendMail",),
         }
+        # Of a mailbox the host may be a provider of all the world.
+        inside = {one.name: (one.host, one.internal_domains) for one in connections}
+        assert inside["acme-mail"] == ("", ("example.com", "*.example.com"))
+        assert inside["acme-code"] == ("git.example.com", ())
         async with api.serving(listed, token=api.run_token(uid=rig.uid, namespace="team-b")) as run:
             assert (await run.get("/api/v1/connections")).json() == {"connections": []}

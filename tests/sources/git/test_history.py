@@ -10,7 +10,7 @@ import pytest
 
 from kb import api
 from sources.core import port
-from sources.providers.git import clone, command, history
+from sources.providers.git import clone, command, history, polling
 from tests.sources.git.making import Repository
 
 
@@ -213,3 +213,14 @@ def test_contents_of_a_large_commit_are_bounded(made: Repository) -> None:
         assert len(contents) == 5
         assert sum(map(len, contents.values())) <= history.CONTENTS_BYTES
         assert reader.read(sha).hash == sha, "the reader is at the end of what it skipped"
+
+
+def test_a_commit_that_cannot_be_read_is_named_and_stops_no_other(made: Repository) -> None:
+    first, last = made.commit("One", {"a": b"1"}), made.commit("Two", {"a": b"2"})
+    tree = made.git("rev-parse", f"{first}^{{tree}}").strip()
+    odd = b"tree " + tree + b"\nparent \xff\nauthor A <a> 1 +0000\ncommitter A <a> 1 +0000\n\nOdd\n"
+    bad = made.git("hash-object", "-t", "commit", "-w", "--stdin", "--literally", stdin=odd).decode().strip()
+    with history.Reader(made.path) as reader:
+        commits, _, failed = polling._read(reader, [first, bad, last])
+    assert [commit.message.strip() for commit in commits] == ["One", "Two"]
+    assert [(sha, reason.partition(":")[0]) for sha, reason in failed.items()] == [(bad, "This commit cannot be read")]

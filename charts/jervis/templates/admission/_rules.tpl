@@ -39,6 +39,7 @@ hack/chart/admission.py; do not edit.
 (object.spec.?groupId == oldObject.spec.?groupId ? [] : ['spec.groupId']) +
 (object.spec.?sourceUrn == oldObject.spec.?sourceUrn ? [] : ['spec.sourceUrn']) +
 (object.spec.?correlationId == oldObject.spec.?correlationId ? [] : ['spec.correlationId']) +
+(object.spec.?timeZone == oldObject.spec.?timeZone ? [] : ['spec.timeZone']) +
 (object.spec.?content == oldObject.spec.?content ? [] : ['spec.content']) +
 (object.spec.?contentRef == oldObject.spec.?contentRef ? [] : ['spec.contentRef']) +
 (object.spec.?attachments == oldObject.spec.?attachments ? [] : ['spec.attachments']) +

@@ -15,6 +15,7 @@ from tests.fakes.ollama.rules import (
     fitting,
     generic,
     hints,
+    intent,
     link,
     plan,
     prompt,
@@ -25,6 +26,7 @@ from tests.fakes.ollama.rules import (
 )
 
 _PROSE = 400
+_ORDERED = ("job.respond/v1", "job.plan/v1", "job.plan_delegations/v1", "job.intent/v1")
 
 
 def answer(wanted: request.Generation, embed: respond.Embed, written: Sequence[str] = ()) -> str:
@@ -34,6 +36,14 @@ def answer(wanted: request.Generation, embed: respond.Embed, written: Sequence[s
     """
     asked = prompt.parse((message.role, message.content) for message in wanted.messages)
     document = vision.answer(asked.tag, written) if asked.tag and written else _by_tag(asked, embed)
+    wants = intent.order(asked, intent.offered(wanted.format)) if asked.tag in _ORDERED else {}
+    # A plan of agents is made for each order.
+    delegates = asked.tag == "job.plan_delegations/v1"
+    document = wants if intent.works(wants) and not delegates else {**document, **wants}
+    if delegates and wants.get("intent") == "advice" and "ask of us" not in asked.question:
+        document["delegations"] = []
+    if delegates:
+        document["procedure"] = intent.procedure(asked)
     if wanted.format is None:
         return _prose(asked, document, embed)
     if asked.tag == calling.TAG and isinstance(wanted.format, dict):

@@ -33,7 +33,7 @@ async def test_listed_tools_are_offered_by_their_servers_schema_and_called(made:
     offered = port.offered(store)["function"]
     assert {"subject", "content"} <= set(offered["parameters"]["properties"])
     given = port.parse(store, {"subject": "BMS", "content": "A system.", "category": "domain"})
-    assert store.tier is port.Tier.PERSON
+    assert store.tier is port.Tier.ASK
     assert dict(store.aims(given)) == {"subject": "BMS", "content": "A system.", "category": "domain"}
     assert '"content": "A system."' in store.shown(given)
     effect = store.effect(given, parts.place())

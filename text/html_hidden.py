@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import unescape
+from typing import Literal
 
-from kb.hidden import marks, sheet
+from text import style_sheet
 
 # What stands in quotes ends no tag. Without its last group it is none, and nothing in it is looked at again: the time
 # grows with the length alone.
@@ -52,6 +53,8 @@ _THROUGH = re.compile(r"transparent|(?:rgb|hsl)a?\((?:(?:[^,)]*,){3}|[^/)]*/)0*\
 _NO_STYLE = re.compile(r"\s+|/\*[^*]*+(?:\*(?!/)[^*]*+)*+(?:\*/)?")
 _NEAR = 12
 
+Kind = Literal["NotDisplayed", "SameColour", "Comment", "AltText"]
+"""How something of HTML is hidden; `kb.hidden` says what each is."""
 _Colour = tuple[int, int, int] | None
 
 
@@ -60,17 +63,17 @@ class _Open:
     tag: str
     colour: _Colour
     background: _Colour
-    hides: marks.Kind | None = None
+    hides: Kind | None = None
     start: int = 0
     keys: tuple[str, ...] = ()
 
 
-def regions(text: str) -> Iterator[tuple[marks.Kind, int, int]]:
+def regions(text: str) -> Iterator[tuple[Kind, int, int]]:
     """(kind, beginning, end) of each region, in order, none within another."""
     if "<" not in text or not _WORTH.search(text):
         return
     opened: list[_Open] = [_Open("", None, (255, 255, 255))]
-    styles = sheet.Sheet(text)
+    styles = style_sheet.Sheet(text)
     above: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     hiding: _Open | None = None
