@@ -10,7 +10,7 @@ What a server sends is bounded before it means anything:
     time       `seconds` for each reply and for each 64 KiB of the mail, `last_seconds` for the reply to the dot
     text       without what steers a terminal
 
-The connection is one of httpcore, as those of `clients.http`. Source of the choice: docs/decisions/0207.
+The connection is one of httpcore, as those of `clients.http`. Source of the choice: docs/decisions/0205.
 """
 
 from __future__ import annotations
