@@ -50,6 +50,7 @@ _BLOCK_LINES = 8
 _MOST_INTRODUCING = 3
 _INTRODUCING_CHARS = 300
 _TIMED = re.compile(r"@|\d{1,2}[:.]\d{2}|\d{4}")
+_DATED = re.compile(r"[\d@]")
 _CLOCKED = re.compile(r"@|\d{1,2}[:.h]\d{2}")
 _RULE_CHARS = 4
 _SHOWN_CHARS = 2000
@@ -211,7 +212,9 @@ def _introduced(lines: Sequence[str], at: int) -> int | None:
     """The line after one to three that may say who wrote what follows; None if they do not."""
     said = ""
     for number in range(at, min(at + _MOST_INTRODUCING, len(lines))):
-        if not lines[number]:
+        # The writer's own words before it are none of it: it begins with a date, an address, or as its language has it.
+        own = number == at and not (_DATED.search(lines[at]) or lines[at].casefold().startswith(_BEGINNINGS))
+        if not lines[number] or lines[number].startswith(">") or own:
             return None
         said = f"{said} {lines[number]}".strip()
         if len(said) > _INTRODUCING_CHARS:

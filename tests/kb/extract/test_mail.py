@@ -297,6 +297,13 @@ def test_one_name_of_two_addresses_is_two_people() -> None:
     assert sent == ["user:jana@acme.example", "user:jana.novak@bad.example"]
 
 
+@pytest.mark.parametrize(
+    "line", ["02.04.2026 14:20 Jana <\nj@a.example> qwx:\n\n> Hi", "> On 2 Mar 2026, Jana wrote:\n> Hi"]
+)
+def test_an_answer_right_before_the_line_is_new(line: str) -> None:
+    assert quote.new(HEAD.format("Re: x") + f"Hello\n{line}\n") == "Hello"
+
+
 def test_an_answer_between_quotes_is_new() -> None:
     text = HEAD.format("Re: x") + "> Can you deploy?\nYes, today.\n\n> And the docs?\nBy Friday.\n"
     assert quote.new(text) == "Yes, today.\nBy Friday."
