@@ -86,6 +86,7 @@ WRITES = [
     Write("tenant", RUNS, spec(groupId="other"), "spec.groupId: "),
     Write("tenant", RUNS, spec(sourceUrn="email::<other@example.com>"), "spec.sourceUrn: "),
     Write("tenant", RUNS, spec(correlationId="other"), "spec.correlationId: "),
+    Write("tenant", RUNS, spec(timeZone="Asia/Tokyo"), "spec.timeZone: "),
     Write("tenant", RUNS, spec(attachments=[FILE]), "spec.attachments: "),
     Write("tenant", RUNS, spec(facts={"nodes": [{"key": "user:jana", "type": "user"}]}), "spec.facts: "),
     Write("tenant", RUNS, spec(access={"visibility": "Public"}), "spec.access: "),
