@@ -106,9 +106,6 @@ ALL = (
             Column("Mode", ".spec.mode"),
             Column("Phase", ".status.phase", description="Phase of the task"),
             Column("Route", ".status.route.decision", description="Decision of qualification"),
-            Column(
-                "Effects", ".status.userTask.effectsWaiting", "integer", description="Effects that wait for approval"
-            ),
             Column("Dispatch", _condition("Dispatched", "reason"), description="Running, Preempted, NoFreeSlot, ..."),
             Column("Succeeded", _condition("Succeeded", "status"), description="True or False once it has ended"),
             Column("Ended", ".status.completedAt", "date", wide=True, description="Time since its last phase"),

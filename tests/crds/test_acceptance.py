@@ -108,20 +108,6 @@ def test_an_approval_of_as_many_effects_as_a_request_may_have(custom_objects: cl
     assert len(create(custom_objects, task(approval=approval))["spec"]["approval"]["effects"]) == 64
 
 
-def test_the_table_says_how_many_effects_wait(custom_objects: client.CustomObjectsApi) -> None:
-    name = create(custom_objects, task(), dry_run=False)["metadata"]["name"]
-    status = {"status": {"phase": "UserTask", "userTask": {"kind": "Approval", "effectsWaiting": 3}}}
-    custom_objects.patch_namespaced_custom_object_status(
-        *(GROUP, VERSION, "default", "pendingtasks", name), status, _content_type="application/merge-patch+json"
-    )
-    api = custom_objects.api_client
-    url = f"{api.configuration.host}/apis/{GROUP}/{VERSION}/namespaces/default/pendingtasks/{name}"
-    headers = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
-    table = json.loads(api.rest_client.pool_manager.request("GET", url, headers=headers).data)
-    columns = [column["name"] for column in table["columnDefinitions"]]
-    assert table["rows"][0]["cells"][columns.index("Effects")] == 3
-
-
 def test_messages_may_be_added(custom_objects: client.CustomObjectsApi) -> None:
     stored = create(custom_objects, task(messages=[{"id": "m1", "text": "one"}]), dry_run=False)
     stored["spec"]["messages"].append({"id": "m2", "text": "two"})

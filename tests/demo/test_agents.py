@@ -81,6 +81,6 @@ async def test_the_script_of_the_models_files_the_issue_after_an_approval(
     assert list(outside.effects.values()) == [1]
     [sent] = outside.arguments.values()
     assert sent["title"] == agents.TITLE
-    # The report is the answer.
+    # The agent goes on once its effect waits for a person; the report is the answer.
     agent = "job.agent.IssueTracker/v1"
-    assert [one["tag"] for one in fake.requests(path="/api/chat")] == ["job.plan_delegations/v1", agent, agent]
+    assert [one["tag"] for one in fake.requests(path="/api/chat")] == ["job.plan_delegations/v1", agent, agent, agent]
