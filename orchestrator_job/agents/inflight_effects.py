@@ -121,7 +121,7 @@ class Unsettled:
             if one.unknown:
                 await self._book.show(one.step, one.ordinal, one.definition)
             else:
-                await self._book.ask(one.step, one.entry(""), one.ordinal)
+                await self._book.record_shown(one.step, one.entry(""), one.ordinal)
         return asked
 
     async def _approved(

@@ -180,10 +180,10 @@ class Ledger:
         """
         decided = await self.verdict(step, what, ordinal)
         if decided is None:
-            await self.ask(step, what, ordinal)
+            await self.record_shown(step, what, ordinal)
         return decided
 
-    async def ask(self, step: str, what: Mapping[str, Any], ordinal: int = 0) -> None:
+    async def record_shown(self, step: str, what: Mapping[str, Any], ordinal: int = 0) -> None:
         """Record that a person is shown this now. Raises Fenced."""
         key = f"{self._guard.task_uid}/{ledger_entries.about(step, ordinal)}"
         await self._mark(key, "started", None, askedBy=self._guard.attempt, intent=dict(what))

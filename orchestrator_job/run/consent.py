@@ -63,7 +63,7 @@ class Consent:
             if request.unknown:
                 await self._book.show(request.step, request.ordinal, request.definition)
             else:
-                await self._book.ask(request.step, request.entry(key), request.ordinal)
+                await self._book.record_shown(request.step, request.entry(key), request.ordinal)
         raise await self.refusal(state, [request for request, _ in waiting])
 
     async def refusal(self, state: State, requests: Sequence[tool_calls.Request]) -> errors.NeedsApproval:

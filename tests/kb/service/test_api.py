@@ -317,7 +317,8 @@ async def test_a_misspelt_parameter_is_refused_by_every_route(http: httpx.AsyncC
         if path != "/api/v1/documents":
             query.pop("sourceUrn", None)
         answer = await http.request(method.upper(), path.replace("{", "").replace("}", ""), params=query)
-        problem = answer.json()["error"]
+        error = answer.json()["error"]
+        problem = error["data"] if path == "/mcp" else error  # there in an envelope of JSON-RPC
         assert (answer.status_code, problem["code"], problem["field"]) == (422, "invalid", "projectID"), (path, problem)
         assert "spelling" in problem["remedy"]
 

@@ -157,7 +157,9 @@ async def test_a_sandbox_reads_and_stores_content_of_its_scope_and_nothing_else(
     for method, path in [*writes, ("POST", "/api/v1/retrieve"), ("GET", "/api/v1/rules"), ("POST", "/mcp")]:
         headers = bearer(signed(sandbox=True))
         answer = await http.request(method, path, headers=headers, json=asked_body(scopes.SHOP))
-        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden"), path
+        error = answer.json()["error"]
+        problem = error["data"] if path == "/mcp" else error  # there in an envelope of JSON-RPC
+        assert (answer.status_code, problem["code"]) == (403, "forbidden"), path
 
 
 async def test_an_expired_or_changed_one_is_no_token_even_where_none_is_asked_for(http: httpx.AsyncClient) -> None:
