@@ -22,6 +22,8 @@ from text import charsets, mail_words
 HEAD_BYTES = 1 << 20
 """Of the headers of a mail; what is longer is cut there."""
 _LINE_BYTES = 64 << 10
+_PARAMETER_CHARS = 8 << 10
+"""Of a header with parameters; the library's time grows with the square of the length."""
 MOST_LINES = 2_000_000
 """Of a multipart; 32 MiB of base64 are 450,000."""
 MOST_PARTS = 2000
@@ -45,6 +47,7 @@ _WELL_FORMED = re.compile(rb"(?:[!-9;-~]+:[^\r\n]*(?:\r\n|\r|\n)(?:[ \t][^\r\n]*
 _DELIMITER = re.compile(rb"^--([^\s-][^\r\n]{0,199}?|-+[^\s-][^\r\n]{0,199}?)[ \t]*\r?$", re.MULTILINE)
 _HEADED = re.compile(rb"\s*content-[a-z-]+[ \t]*:", re.IGNORECASE)
 _OF_PARTS = re.compile(rb"^content-type:\s*\"?multipart/", re.IGNORECASE | re.MULTILINE)
+_PARAMETERS = frozenset({"content-type", "content-disposition"})
 _TYPE = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
 
 
@@ -81,7 +84,7 @@ class _Lenient(policy.Compat32):
         return _Message(policy=policy)
 
     def header_fetch_parse(self, name: str, value: str) -> str:
-        return value
+        return value[:_PARAMETER_CHARS] if name.lower() in _PARAMETERS else value
 
     def deep(self) -> bool:
         """Whether there are too many multiparts within one another to open one more."""
