@@ -114,6 +114,8 @@ class _Writer:
     _line: list[str] = field(default_factory=list)
     _quotes: list[bool] = field(default_factory=list)
     """Of each open blockquote, whether it quotes."""
+    _depth: int = 0
+    """How many of them do."""
     _lists: list[int] = field(default_factory=list)
     """Of each open list the number of its next item; 0: it has none."""
     _anchor: tuple[str, int] | None = None
@@ -149,6 +151,7 @@ class _Writer:
                 self._end_line()
             case "blockquote":
                 self._quotes.append(not _INDENTED.search(given.get("style", "")))
+                self._depth += self._quotes[-1]
             case "div" if given.get("id", "").lower() in _HEADED_IDS or _HEADED.search(given.get("style", "")):
                 self._line.append(RULE)
                 self._end_line()
@@ -180,7 +183,7 @@ class _Writer:
         elif tag == "blockquote":
             self._break()
             if self._quotes:
-                self._quotes.pop()
+                self._depth -= self._quotes.pop()
             self._paragraph()
         elif tag in _PARAGRAPHS:
             self._paragraph()
@@ -249,7 +252,7 @@ class _Writer:
             self._anchor = (self._anchor[0], 0)
 
     def _prefix(self) -> str:
-        return "> " * min(sum(self._quotes), _DEEPEST)
+        return "> " * min(self._depth, _DEEPEST)
 
 
 def addresses(html: str) -> Iterator[str]:

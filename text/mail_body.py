@@ -81,7 +81,7 @@ def read(root: Part) -> Shown:
             shown.texts.append(around)
         for one in shown.files:
             if one.media_type in _MESSAGES:
-                shown.texts.append(forwarded(one.body))
+                shown.texts.append(_forwarded(one.body, root.left))
     # Programs send an invitation twice in one mail, for two kinds of readers.
     files: dict[tuple[bytes, str], File] = {}
     for one in shown.files:
@@ -91,10 +91,10 @@ def read(root: Part) -> Shown:
     return shown
 
 
-def forwarded(raw: bytes, depth: int = 0) -> str:
+def _forwarded(raw: bytes, left: list[int]) -> str:
     """A message within a mail, as mail programs show one."""
-    part, _, _ = mail_parts.root(raw)
-    within = _part(part, depth + 1)
+    part, _, _ = mail_parts.root(raw, left)
+    within = _part(part, 1)
     wanted = ("from", "date", "subject", "to")
     named = {name.lower(): value for name, value in reversed(part.fields)}
     lines = [f"{name.title()}: {mail_words.decoded(named[name])}" for name in wanted if name in named]
@@ -115,8 +115,8 @@ def _part(part: Part, depth: int, *, first: bool = True) -> Shown:
             return _several(part.kind, children, part, depth)
         # Nothing separates its parts: it is one text, as its reader sees it.
         return _text(part, part.body, TEXT, depth)
-    if mail_parts.signed(part) and depth < _DEEPEST and (within := mail_parts.opened(part.body)):
-        root, _, doubts = mail_parts.root(within)
+    if mail_parts.signed(part) and depth < _DEEPEST and (within := mail_parts.opened(part)):
+        root, _, doubts = mail_parts.root(within, part.left)
         shown = _part(root, depth + 1)
         shown.doubts += doubts
         return shown

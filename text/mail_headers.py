@@ -34,7 +34,7 @@ _MAILBOX = re.compile(
 )
 _NEXT = re.compile(r",[ \t]*+")
 _MESSAGE_ID = re.compile(r"<([^<>\s]{1,2000})>")
-_URL = re.compile(r"<\s*([^<>]{1,2000}?)\s*>")
+_URL = re.compile(r"<([^<>]{1,2000}+)>")
 _MOST_IDS = 50
 _PARSED_CHARS = 4096
 """Of a header that the library parses: its time grows faster than the header."""
@@ -192,7 +192,7 @@ def deciding(fields: list[tuple[str, str]], received: datetime | None) -> dict[s
         if (property_ := _DECIDING.get(lower)) is not None:
             told.setdefault(property_, mail_words.decoded(value).strip()[:_VALUE_CHARS])
         elif lower in ("list-unsubscribe", "list-post"):
-            urls = [found[:_VALUE_CHARS] for found in _URL.findall(mail_words.plain(value).replace(" ", ""))]
+            urls = [found[:_VALUE_CHARS] for found in _URL.findall("".join(mail_words.plain(value).split()))]
             told.setdefault("listUnsubscribe" if lower == "list-unsubscribe" else "listPost", urls[:20])
         elif lower == "reply-to":
             told.setdefault("replyTo", [_person(one) for one in addresses(value) if one[1]][:50])

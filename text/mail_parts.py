@@ -9,6 +9,7 @@ What is signed (S/MIME, RFC 8551) is opened to the message within.
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from email import policy
 from email.message import Message
@@ -21,28 +22,32 @@ from text import charsets, mail_words
 HEAD_BYTES = 1 << 20
 """Of the headers of a mail; what is longer is cut there."""
 _LINE_BYTES = 64 << 10
+_PARAMETER_CHARS = 8 << 10
+"""Of a header with parameters; the library's time grows with the square of the length."""
 MOST_LINES = 2_000_000
 """Of a multipart; 32 MiB of base64 are 450,000."""
 MOST_PARTS = 2000
+MOST_UNPACKED = 64 << 20
+"""Bytes of all compressed data of a mail (RFC 3274) together: 64 KiB of zlib hold as much."""
 MOST_NESTED = 100
 """Multiparts of a mail; the parser's depth grows with them."""
 TEXT, HTML, CALENDAR, MESSAGE, UNKNOWN = (
     "text/plain", "text/html", "text/calendar", "message/rfc822", "application/octet-stream",
 )  # fmt: skip
 _SIGNED = frozenset({"application/pkcs7-mime", "application/x-pkcs7-mime"})
-_MULTIPART = re.compile(rb"^--", re.MULTILINE)
 _FIELD = re.compile(rb"[!-9;-~]+:")
 _BLANK_BEFORE_COLON = re.compile(rb"([!-9;-~]+)[ \t]+:")
 _USUAL = re.compile(
-    rb"^(?:from|to|cc|bcc|subject|date|message-id|mime-version|content-[a-z-]+|received|reply-to|in-reply-to|references"
+    rb"(?:from|to|cc|bcc|subject|date|message-id|mime-version|content-[a-z-]+|received|reply-to|in-reply-to|references"
     rb"|return-path|sender|list-[a-z-]+|x-[a-z-]+|dkim-signature|delivered-to)[ \t]*:",
-    re.IGNORECASE | re.MULTILINE,
+    re.IGNORECASE,
 )
 """Names of headers behind which a line that is none does not end the head."""
 _WELL_FORMED = re.compile(rb"(?:[!-9;-~]+:[^\r\n]*(?:\r\n|\r|\n)(?:[ \t][^\r\n]*(?:\r\n|\r|\n))*)*")
 _DELIMITER = re.compile(rb"^--([^\s-][^\r\n]{0,199}?|-+[^\s-][^\r\n]{0,199}?)[ \t]*\r?$", re.MULTILINE)
 _HEADED = re.compile(rb"\s*content-[a-z-]+[ \t]*:", re.IGNORECASE)
 _OF_PARTS = re.compile(rb"^content-type:\s*\"?multipart/", re.IGNORECASE | re.MULTILINE)
+_PARAMETERS = frozenset({"content-type", "content-disposition"})
 _TYPE = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
 
 
@@ -64,10 +69,12 @@ class _Message(Message):
 
 
 class _Lenient(policy.Compat32):
-    """Headers stay as they came. `made` counts the parts, `nested` the multiparts of one mail."""
+    """Headers stay as they came. `made` counts the parts, `nested` the multiparts of one message; `left` are the bytes
+    that compressed data of the mail may still become."""
 
     made: list[int] = []  # noqa: RUF012  # policies take their settings as class attributes
     nested: list[int] = []  # noqa: RUF012
+    left: list[int] = []  # noqa: RUF012
 
     def message_factory(self, policy: _Lenient) -> _Message:  # type: ignore[override]  # the stub knows attributes
         """One more part. Raises `TooManyPartsError`."""
@@ -77,15 +84,16 @@ class _Lenient(policy.Compat32):
         return _Message(policy=policy)
 
     def header_fetch_parse(self, name: str, value: str) -> str:
-        return value
+        return value[:_PARAMETER_CHARS] if name.lower() in _PARAMETERS else value
 
     def deep(self) -> bool:
         """Whether there are too many multiparts within one another to open one more."""
         return self.nested[0] > MOST_NESTED
 
 
-def root(raw: bytes) -> tuple[Part, bytes, list[str]]:
-    """The message as a part, what of its bytes was not taken apart, and what is in doubt."""
+def root(raw: bytes, left: list[int] | None = None) -> tuple[Part, bytes, list[str]]:
+    """The message as a part, what of its bytes was not taken apart, and what is in doubt. `left`: `Part.left` of the
+    one that it was within."""
     raw, doubts = _plain_start(raw), list[str]()
     head, body = _head(raw)
     if len(head) > HEAD_BYTES:
@@ -95,7 +103,8 @@ def root(raw: bytes) -> tuple[Part, bytes, list[str]]:
     if not _WELL_FORMED.fullmatch(head):
         head, end = _repaired(head, doubts)
         body = raw[end:] if end else body
-    rules = _Lenient(made=[0], nested=[0])  # type: ignore[call-arg]  # its stub has no fields of ours
+    left = [MOST_UNPACKED] if left is None else left
+    rules = _Lenient(made=[0], nested=[0], left=left)  # type: ignore[call-arg]  # its stub has no fields of ours
     if not _OF_PARTS.search(head):
         message = BytesParser(policy=rules).parsebytes(head + b"\n", headersonly=True)
         message.set_payload(body.decode("ascii", "surrogateescape"))
@@ -130,6 +139,11 @@ class Part:
         default = MESSAGE if message.get_default_type() == MESSAGE else TEXT
         self.kind = declared if _TYPE.fullmatch(declared) else UNKNOWN if declared else default
         self.encoding = str(message.get("content-transfer-encoding") or "").strip().lower()
+
+    @property
+    def left(self) -> list[int]:
+        """How many bytes compressed data of the mail may still become, for all of its parts."""
+        return self._rules.left
 
     @property
     def multipart(self) -> bool:
@@ -222,23 +236,34 @@ class Part:
         return ()
 
 
-def opened(raw: bytes) -> bytes:
-    """The message within S/MIME signed or compressed data; b"" where there is none, or where it is encrypted."""
+def opened(part: Part) -> bytes:
+    """The message within S/MIME signed or compressed data; b"" where there is none, where it is encrypted, or where the
+    compressed data of the mail become more than `MOST_UNPACKED` bytes."""
     from asn1crypto import cms  # few mails are signed so
 
     try:
-        info = cms.ContentInfo.load(raw)
+        info = cms.ContentInfo.load(part.body)
         match info["content_type"].native:
             case "signed_data":
                 content = info["content"]["encap_content_info"]["content"]
             case "compressed_data":
-                return bytes(info["content"].decompressed)
+                return _unpacked(info["content"]["encap_content_info"]["content"].native, part.left)
             case _:
                 return b""
         found = content.native if content is not None else b""
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, zlib.error):
         return b""
     return found if isinstance(found, bytes) else b""
+
+
+def _unpacked(packed: bytes, left: list[int]) -> bytes:
+    """All of it or nothing. Raises `zlib.error`."""
+    if left[0] <= 0:
+        return b""
+    stream = zlib.decompressobj()
+    whole = stream.decompress(packed, left[0])
+    left[0] -= len(whole)
+    return whole if stream.eof else b""
 
 
 def signed(part: Part) -> bool:
@@ -278,8 +303,8 @@ def _repaired(head: bytes, doubts: list[str]) -> tuple[bytes, int]:
     """With headers alone, and where the text begins if no blank line is before it; 0: behind the head. A line without a
     colon behind which headers go on belongs to the header before it where that is not at its end; any other one is left
     out, and named."""
-    kept, at = list[bytes](), 0
-    for line in head.splitlines(keepends=True):
+    kept, at, lines = list[bytes](), 0, head.splitlines(keepends=True)
+    for line, headed in zip(lines, _headed(lines), strict=True):
         at, start, bare = at + len(line), at, line.rstrip(b"\r\n")
         if _FIELD.match(bare) or (bare[:1] in (b" ", b"\t") and kept):
             kept.append(bare)
@@ -287,7 +312,7 @@ def _repaired(head: bytes, doubts: list[str]) -> tuple[bytes, int]:
             kept.append(spaced[1] + bare[spaced.end() - 1 :])
         elif kept and kept[-1].rstrip().endswith((b";", b",")):
             kept.append(b" " + bare)
-        elif bare.startswith(b"--") or not _goes_on(head[at:]):
+        elif bare.startswith(b"--") or not headed:
             return b"".join(one + b"\n" for one in kept), start or len(head)
         elif start and not bare.startswith((b"From ", b">From ")):
             shown = charsets.decode(bare[:100]).text
@@ -295,9 +320,13 @@ def _repaired(head: bytes, doubts: list[str]) -> tuple[bytes, int]:
     return b"".join(one + b"\n" for one in kept), 0
 
 
-def _goes_on(rest: bytes) -> bool:
-    """Whether headers stand behind a line that is none, before a delimiter of parts does."""
-    return _USUAL.search(_MULTIPART.split(rest, 1)[0]) is not None
+def _headed(lines: Sequence[bytes]) -> list[bool]:
+    """Of each line whether headers stand behind it, before a delimiter of parts does."""
+    headed, behind = list[bool](), False
+    for line in reversed(lines):
+        headed.append(behind)
+        behind = not line.startswith(b"--") and (behind or _USUAL.match(line) is not None)
+    return headed[::-1]
 
 
 def _behind(body: bytes, most: int) -> int:

@@ -5,21 +5,23 @@
 
 from __future__ import annotations
 
+import base64
 import email
 import io
 import struct
 import zipfile
+import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from asn1crypto import cms
+from asn1crypto import cms, core
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.connectors import mailcorpus
-from text import charsets, html_text, mail, mail_headers, mail_words, tnef
+from text import charsets, html_text, mail, mail_headers, mail_parts, mail_words, tnef
 
 MAILS = Path(__file__).parent / "mails"
 SHOWN = {
@@ -266,3 +268,56 @@ READERS: dict[str, Callable[[str], object]] = {
 @pytest.mark.parametrize("value", READERS)
 def test_addresses_of_any_form(value: str) -> None:
     assert READERS[value](mail_headers.readable("From", value))
+
+
+def _compressed(packed: bytes) -> bytes:
+    """A part of S/MIME compressed data (RFC 3274)."""
+    data = {
+        "version": "v0",
+        "compression_algorithm": {"algorithm": "1.2.840.113549.1.9.16.3.8"},
+        "encap_content_info": {"content_type": "data", "content": core.ParsableOctetString(packed)},
+    }
+    body = cms.ContentInfo({"content_type": "compressed_data", "content": cms.CompressedData(data)}).dump()
+    head = b"Content-Type: application/pkcs7-mime; name=smime.p7z\r\nContent-Transfer-Encoding: base64\r\n\r\n"
+    return head + base64.encodebytes(body)
+
+
+def test_compressed_data_is_opened_as_far_as_it_stays_small() -> None:
+    small = mail.read(b"Subject: pump\r\n" + _compressed(zlib.compress(b"Subject: x\r\n\r\nThe pump stands still.")))
+    assert "The pump stands still." in small.text
+
+    # Each of the parts alone would be taken. Files that are equal are one.
+    large = _compressed(zlib.compress(b"Subject: x\r\n\r\n" + b"a" * (mail_parts.MOST_UNPACKED // 2), 9))
+    parts = b"".join(b"\r\n--b\r\n" + large for _ in range(4))
+    read = mail.read(b"Subject: pump\r\nContent-Type: multipart/mixed; boundary=b\r\n" + parts + b"\r\n--b--\r\n")
+    assert len(read.text) < mail_parts.MOST_UNPACKED
+    assert len(read.files) == 1
+
+
+@pytest.mark.parametrize("packed", [b"no zlib", zlib.compress(b"Subject: x\r\n\r\nThe pump")[:-5]])
+def test_compressed_data_that_is_broken_stays_a_file(packed: bytes) -> None:
+    [file] = mail.read(b"Subject: pump\r\n" + _compressed(packed)).files
+    assert packed in file.body
+
+
+def test_many_lines_that_are_no_headers_are_looked_at_once() -> None:
+    """Each was compared with all that follow: a mail of 1 MiB took hours."""
+    read = mail.read(b"Subject: pump\r\n" + b"no header\r\n" * 60_000 + b"X-Last: 1\r\n\r\nThe pump stands still.")
+    assert read.body
+    assert len(read.doubts) == 60_000
+
+
+def test_blanks_of_a_list_header_are_looked_at_once() -> None:
+    """They were tried in each way in which they can be divided: 3,000 of them took minutes."""
+    urls = b"<" + b"\t" * 60_000 + b" <https://list.acme.example/\tunsubscribe >"
+    facts = mail.read(b"Subject: pump\r\nList-Unsubscribe: " + urls + b"\r\n\r\nNews.").facts
+    assert facts is not None
+    assert facts.nodes[0].properties["listUnsubscribe"] == ["https://list.acme.example/unsubscribe"]
+
+
+@pytest.mark.parametrize("kind", ["application/x", "multipart/mixed"])
+def test_parameters_without_an_end_are_bounded(kind: str) -> None:
+    """A megabyte of them took minutes."""
+    endless = b'; name="' + b'\\";' * 300_000
+    read = mail.read(b"Subject: pump\r\nContent-Type: " + kind.encode() + endless + b"\r\n\r\nThe pump stands still.")
+    assert b"The pump stands still." in (read.files[0].body if read.files else read.text.encode())
