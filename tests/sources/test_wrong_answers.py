@@ -182,6 +182,7 @@ async def test_a_mail_without_a_message_id_is_the_same_wherever_it_is() -> None:
     [
         (ANONYMOUS.replace(b"\r\n", b"\n"), True),
         (ANONYMOUS + b"\r\n", True),
+        (b"Bcc: c@example.com\r\n" + ANONYMOUS, True),
         (b"Return-Path: <a@example.com>\r\nReceived: from x by y\r\n\tfor z\r\n" + ANONYMOUS, True),
         (ANONYMOUS.replace(b"Subject: Mail 7", b"Status: RO\r\nSubject:\r\n Mail  7"), True),
         (ANONYMOUS.replace(b"Text", b"Other text"), False),

@@ -2,8 +2,9 @@
 
 A mail without a Message-ID has no other name. Its place is none: a folder is renamed, a mail moves, a server gives
 other UIDs. Its bytes are none: each delivery adds its trace (Received, Return-Path), a server its own fields (Status,
-X-UID), and POP3 ends lines in its own way. So it is the fields of RFC 5322 that an author fills in (3.6.1 to 3.6.5),
-those of MIME that say how its body is to be read (RFC 2045 3), and its body.
+X-UID), and POP3 ends lines in its own way. So it is the fields of RFC 5322 that an author fills in (3.6.1 to 3.6.5)
+but Bcc, which the copy in Sent has and what arrives has not (3.6.3), those of MIME that say how its body is to be read
+(RFC 2045 3), and its body.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import hashlib
 import re
 
 _AUTHORED = frozenset(
-    b"date from sender reply-to to cc bcc message-id in-reply-to references subject comments keywords".split()
+    b"date from sender reply-to to cc message-id in-reply-to references subject comments keywords".split()
 )
 _END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _FOLD = re.compile(rb"(?:\r\n|\r|\n)(?=[ \t])")
