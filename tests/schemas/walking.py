@@ -113,6 +113,7 @@ def built() -> dict[str, list[Sample]]:
     from kb.agent import decision, tree
     from orchestrator_job.agents import registry
     from orchestrator_job.answer import model_answer
+    from orchestrator_job.model import intent
     from orchestrator_job.plan import execution_plan, procedure_question, run_plan
 
     agents = registry.Registry.load().specialists
@@ -125,6 +126,10 @@ def built() -> dict[str, list[Sample]]:
         "kb.agent.decision.schema": {name: decision.schema(some) for name, some in available.items()},
         "orchestrator_job.answer.model_answer.wire": {
             str(len(some)): model_answer.wire(some) for some in ((), (1,), EVIDENCE)
+        },
+        "orchestrator_job.model.intent.order": {
+            "all": intent.order(intent.WORKED),
+            "one": intent.order(intent.WORKED[:1]),
         },
         "orchestrator_job.plan.execution_plan.wire": {
             "all": execution_plan.wire(agents),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -48,11 +49,17 @@ async def test_a_page_of_another_origin_reaches_nothing(
             # What a form can send, and what a script that asks before it sends can.
             for kind in ("text/plain", "application/json"):
                 answer = await http.request(method, path, content=b"{}", headers={**origin, "Content-Type": kind})
-                assert (answer.status_code, answer.json()["error"]["field"]) == (403, "Origin")
+                assert (answer.status_code, _problem(answer)["field"]) == (403, "Origin")
                 assert "Access-Control-Allow-Origin" not in answer.headers
         rebound = await http.request(method, path, headers={"Host": "rebound.evil.com"})
-        assert (rebound.status_code, rebound.json()["error"]["field"]) == (403, "Host")
-        assert "JERVIS_KB_ALLOWED_HOSTS" in rebound.json()["error"]["remedy"]
+        assert (rebound.status_code, _problem(rebound)["field"]) == (403, "Host")
+        assert "JERVIS_KB_ALLOWED_HOSTS" in _problem(rebound)["remedy"]
+
+
+def _problem(answer: httpx.Response) -> dict[str, Any]:
+    """What is wrong, which /mcp says within an envelope of JSON-RPC."""
+    error: dict[str, Any] = answer.json()["error"]
+    return error["data"] if "jsonrpc" in answer.json() else error
 
 
 async def test_json_is_said_to_be_json(kb: world.ObservedState, meters: metrics.Metrics) -> None:
