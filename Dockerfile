@@ -55,6 +55,7 @@ RUN --mount=type=secret,id=packages --mount=type=secret,id=ca \
 
 FROM simulator AS fakes
 COPY crds /app/crds
+COPY text /app/text
 COPY tests/__init__.py /app/tests/
 COPY tests/fakes /app/tests/fakes
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash /app

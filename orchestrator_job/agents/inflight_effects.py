@@ -20,11 +20,11 @@ from typing import Any
 from crds import scope
 from orchestrator_job import errors
 from orchestrator_job.agents import registry
-from orchestrator_job.answer import language
 from orchestrator_job.effects import allowance, journal, ledger, ledger_entries, seen_texts, tool_calls
 from orchestrator_job.effects.tools import port, toolbox
 from orchestrator_job.model import rules_context
 from orchestrator_job.store import delegation_progress, retry
+from text import language
 
 
 def _gone(why: str) -> str:

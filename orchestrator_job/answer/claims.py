@@ -8,7 +8,8 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
-from orchestrator_job.answer import anchors, language
+from orchestrator_job.answer import anchors
+from text import language
 
 MARK = "[unconfirmed]"
 """Stands behind a statement that nothing supports. It is the same in each language, so that programs find it."""

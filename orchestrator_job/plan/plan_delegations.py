@@ -26,7 +26,7 @@ from kb import api
 from kb import client as kb_client
 from orchestrator_job import errors, outcome
 from orchestrator_job.agents import registry
-from orchestrator_job.answer import evidence_pack, language, question_store
+from orchestrator_job.answer import evidence_pack, question_store
 from orchestrator_job.context import rules_loader
 from orchestrator_job.effects import ledger, results
 from orchestrator_job.model import excerpt, intent, model_calls, prompt_escape, rules_context
@@ -41,6 +41,7 @@ from orchestrator_job.store import artifacts, delegation_models, delegation_prog
 from orchestrator_job.store.graph_state import State
 from router import client as router_client
 from router.client import reading
+from text import language
 
 _log = structlog.get_logger("orchestrator_job.plan.plan_delegations")
 

@@ -31,7 +31,6 @@ from orchestrator_job.answer import (
     citations,
     claims,
     evidence_pack,
-    language,
     model_answer,
     question,
     question_store,
@@ -54,7 +53,7 @@ from orchestrator_job.store.delegation_models import DelegationStatus
 from orchestrator_job.store.graph_state import State
 from router import client as router_client
 from router.client import reading
-from text import quotations
+from text import language, quotations
 
 _log = structlog.get_logger("orchestrator_job.run.synthesis")
 

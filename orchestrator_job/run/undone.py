@@ -17,7 +17,7 @@ import structlog
 
 import crds.errors
 from contracts.rules import time_zones
-from orchestrator_job.answer import language, model_answer
+from orchestrator_job.answer import model_answer
 from orchestrator_job.context import significance
 from orchestrator_job.model import intent, model_calls, prompt_escape, prompts, rules_context
 from orchestrator_job.plan import goal_paths, plan_delegations
@@ -25,6 +25,7 @@ from orchestrator_job.run import run_context
 from orchestrator_job.store.graph_state import Node, State
 from router import client as router_client
 from router.client import reading
+from text import language
 
 _log = structlog.get_logger("orchestrator_job.run.undone")
 PROMPT = "undone.v1"

@@ -11,8 +11,8 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from orchestrator_job.answer import language
 from tests.fakes.ollama.rules import prompt, text
+from text import language
 
 _EPIC_PARTS = 4
 _ORDERS = {

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from orchestrator_job.answer import language
 from tests.conftest import ROOT
+from text import language
 
 SAID = {
     "en": ["When is the release of the router?", "Fix the failing test in tests/test_price.py",
