@@ -41,6 +41,8 @@ class Executor:
         self._earlier = earlier
         self._first: dict[str, delegation_models.AgentOutput] = {}
         """What was reported before an escalation, by the delegation that goes on with it."""
+        self._above: dict[str, tuple[seen_texts.Passage, ...]] = {}
+        """What the agent has read that worded a delegation, by the delegation."""
         self._agents = means.agents.visible(held.provisions)
         grants = allowance.Grants(
             (*allowance.of_task(means.permits), *allowance.standing(held)), held.provisions.needs_approval
@@ -93,10 +95,11 @@ class Executor:
         )
 
     def known(self, message: delegation_models.DelegationMessage) -> seen_texts.SeenTexts:
-        """The texts that count when an agent names an aim; its task was worded by a model."""
+        """The texts that count as read. A model worded its task, which may have copies of all that model has read."""
         readers = seen_texts.joint([message.readers, self._known.readers])
         given = [seen_texts.Passage(message.context, "another agent", readers)] if message.context else []
-        return self._known.more([*given, *_passages(self._before(message))])
+        above = self._above.get(message.delegation_id, ())
+        return self._known.more([*above, *given, *_passages(self._before(message))])
 
     def taken_over(self, message: delegation_models.DelegationMessage) -> str:
         """The delegation that has given up this one's task, or nothing."""
@@ -124,8 +127,11 @@ class Executor:
         opens = self._opens if message.depth == 1 else None
         return [one for one in (self.delegating(agent, message), opens) if one is not None]
 
-    async def sub(self, message: delegation_models.DelegationMessage) -> delegation_models.AgentOutput | loop.Waiting:
-        """A delegation of an agent to another. Raises `port.Misused` where there is none that could be given it."""
+    async def sub(
+        self, message: delegation_models.DelegationMessage, read: seen_texts.SeenTexts
+    ) -> delegation_models.AgentOutput | loop.Waiting:
+        """A delegation of an agent, which has `read` that, to another. Raises `port.Misused` where there is none that
+        could be given it."""
         try:
             agent = self._agents.agent(message.agent_name)
         except KeyError as error:
@@ -133,6 +139,7 @@ class Executor:
             raise port.Misused(f"There is no agent {message.agent_name!r}; there are {names}.") from error
         if message.depth > agent.capability.max_depth:
             raise port.Misused(f"{agent.capability.name} is not given work at depth {message.depth}.")
+        self._above[message.delegation_id] = read.passages
         return await self.work(message)
 
     def _agent(self, name: str) -> registry.Agent:
@@ -156,6 +163,7 @@ class Executor:
             }
         )
         self._first[sub.delegation_id] = first
+        self._above[sub.delegation_id] = self._above.get(message.delegation_id, ())
         second = await self.work(sub)
         if isinstance(second, loop.Waiting):
             return second

@@ -115,8 +115,11 @@ class Parent(Protocol):
         """The tools that an agent has besides its own."""
         ...
 
-    async def sub(self, message: delegation_models.DelegationMessage) -> delegation_models.AgentOutput | Waiting:
-        """A delegation of an agent to another. Raises `port.Misused` where there is none that could be given it."""
+    async def sub(
+        self, message: delegation_models.DelegationMessage, read: seen_texts.SeenTexts
+    ) -> delegation_models.AgentOutput | Waiting:
+        """A delegation of an agent, which has `read` that, to another. Raises `port.Misused` where there is none that
+        could be given it."""
         ...
 
 
@@ -219,6 +222,8 @@ class Loop:
         # Effects of this round are there too: an agent that takes a task over must not do them again.
         effects = await self._means.book.effects(delegation_progress.round_of(self._message.delegation_id) + 1)
         done = duplicate_effects.done(effects, self._message.delegation_id)
+        # The lines have what other agents' calls gave.
+        self._known = self._known.more(seen_texts.Passage(line, "what this task has done") for line in done)
         opening = self._parent.opening
         turns = opening(self._agent, self._message, self._began, self._tools.callable, self._results, done)
         self._offer_results()
@@ -474,7 +479,7 @@ class Loop:
                 "readers": self._known.readers,
             }
         )
-        ended = await self._parent.sub(message)
+        ended = await self._parent.sub(message, self._known)
         if isinstance(ended, Waiting):
             return ended
         state = "done" if ended.success else "not done, or not whole"

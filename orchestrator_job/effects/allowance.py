@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from contracts.rules import enforce_lines
 from contracts.rules import permits as rule_permits
@@ -94,7 +94,7 @@ def rule(
         if not _names(permit, reach, now):
             if permit.not_before is not None and permit.not_before > now and _names(permit, reach, permit.not_before):
                 early.append(permit.not_before)
-        elif used.times.get(grant.identity, 0) >= _most(grant, grants):
+        elif _times(grant, grants, used) >= _most(grant, grants):
             spent = True
         elif shared is not None and not permit.may_share:
             unshared = True
@@ -135,6 +135,19 @@ def _record(by: AllowedBy, name: str, reach: port.Reach) -> ledger_entries.Allow
 def _most(grant: Grant, grants: Grants) -> int:
     """How often the task may use it; permits that say the same add up."""
     return sum(other.permit.most for other in grants.permits if other.permit == grant.permit)
+
+
+def _times(grant: Grant, grants: Grants, used: ledger_entries.Used) -> int:
+    """How often the task has used it. A permit that was changed is another one: effects of permits that stand no more
+    count for each that names them, at whatever time."""
+    standing = {other.identity for other in grants.permits}
+    always = grant.permit.model_copy(update={"not_before": None, "not_after": None})
+    times = 0
+    for one in used.permitted:
+        reach = port.Reach(one["tool"], one["connection"], tuple(one["targets"]))
+        own = one["permit"] == grant.identity
+        times += own or (one["permit"] not in standing and _names(always, reach, datetime.max.replace(tzinfo=UTC)))
+    return times
 
 
 def _names(permit: permits.Permit, reach: port.Reach, now: datetime) -> bool:

@@ -86,21 +86,24 @@ def targets(connection: str, named: Collection[str], url: str = "") -> tuple[Tar
 def copies(
     text: str, reached: Sequence[Target], seen: seen_texts.SeenTexts, stored: Collection[str] = ()
 ) -> tuple[Copy, ...]:
-    """The copies in the text of an effect that goes to these targets, those that need a person first. Text that may
-    be read from one source is no secret of another one. `stored` are keys of contents that leave with it, each of which
-    is a copy as a whole, with readers that are not known. Costs about 20 ms for 20 kB, and 60 ms for each MB of
-    passages (0.8 s more where they are looked at for the first time)."""
+    """The copies in the text of an effect that goes to these targets, those that need a person first. Text that a
+    source shows to them by name, or to all, is no secret of another one; one whose readers are not known shows nothing,
+    as tools repeat what they are given. `stored` are keys of contents that leave with it, each of which is a copy as a
+    whole: of unknown readers, or of those who may read all that was read where some was shown to some alone. Costs
+    about 20 ms for 20 kB, and 60 ms for each MB of passages (0.8 s more where they are looked at for the first time).
+    """
     probe = shingles.Probe(text)
     probe.without(seen.own)
     passages = list({(one.text, one.source, one.readers): one for one in seen.passages}.values())
     judged = [(passage, _why(passage, reached, seen.internal)) for passage in passages]
     allowed = [copy for passage, why in judged if not why for copy in _of(probe, text, passage, why)]
     for passage, why in judged:
-        if not why:
+        if not why and passage.readers.visibility is not access.Visibility.UNKNOWN:
             probe.without(passage.shingled)
     held = [copy for passage, why in judged if why for copy in _of(probe, text, passage, why)]
+    readers = seen.readers if seen.readers.visibility is access.Visibility.RESTRICTED else access.UNKNOWN
     for key in stored:
-        file = seen_texts.Passage("", f"stored::{key}")
+        file = seen_texts.Passage("", f"stored::{key}", readers)
         why = _why(file, reached, seen.internal)
         (held if why else allowed).append(Copy(key, file.source, why))
     return tuple(dict.fromkeys((*held, *allowed)))[:_MOST_SHOWN]

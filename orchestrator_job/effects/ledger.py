@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -69,7 +69,7 @@ class Ledger:
         rejected it. `allowed` is kept with it.
 
         Raises Fenced when a newer process has the task, MayHaveHappened when it is unknown whether it took place, and
-        what `effect.perform` raises; after NotBegun the effect is only announced, as before.
+        what `effect.perform` raises; after NotBegun the effect is only announced, as before, and counts for its permit.
         """
         more: dict[str, Any] = {} if allowed is None else {"allowed": dict(allowed)}
         key, entry = await self._open(step, ordinal, effect.intent(), **more)
@@ -100,16 +100,23 @@ class Ledger:
         try:
             receipt = await effect.perform(key)
         except errors.NotBegun:
-            # What an outage prevented has used up no permit.
-            await self._mark(key, "intent", None, allowed=None)
+            await self._mark(key, "intent", None)
             raise
         return await self._mark(key, "done", receipt)
 
     async def announce(
         self, step: str, ordinal: int, intent: Mapping[str, Any], allowed: ledger_entries.Allowed
     ) -> None:
-        """Write down what allows an effect, before it begins: from now on it counts for its permit."""
-        await self._open(step, ordinal, intent, allowed=dict(allowed))
+        """Write down what allows an effect, before it begins: from now on it counts for its permit. Raises Fenced."""
+        key, entry = await self._open(step, ordinal, intent, allowed=dict(allowed))
+        if entry["state"] == "intent" and entry.get("allowed") != allowed:
+            await self._mark(key, "intent", None, allowed=dict(allowed))
+
+    async def withdraw(self, step: str, ordinal: int) -> None:
+        """What an outage prevented, and is not tried again now, has used up no permit. Raises Fenced."""
+        if not await self.begun(step, ordinal):
+            key = f"{self._guard.task_uid}/{ledger_entries.about(step, ordinal)}"
+            await self._mark(key, "intent", None, allowed=None)
 
     async def used(self, step: str, ordinal: int) -> ledger_entries.Used:
         """What has allowed effects of the task that were done, or may have been or will be; without the effect of this
@@ -122,8 +129,8 @@ class Ledger:
             for one in entries
             if (one["step"], one["ordinal"]) != (step, ordinal) and not (one.get("result") or {}).get("failed")
         ]
-        times = Counter(str(one["permit"]) for one in others if "permit" in one)
-        return ledger_entries.Used(dict(times), tuple(one for one in others if one.get("forTask")))
+        permitted = tuple(one for one in others if "permit" in one)
+        return ledger_entries.Used(permitted, tuple(one for one in others if one.get("forTask")))
 
     async def done(self, step: str = "") -> list[tuple[str, ledger_entries.Allowed]]:
         """The effects of the task that were done, oldest first, or those of a delegation: the entry's name, and what

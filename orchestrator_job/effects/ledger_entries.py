@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict
 
 CHECK = "Check whether it took place. Approve it to have it done again, reject it to leave it."
@@ -34,10 +34,10 @@ class Allowed(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What has allowed effects of a task so far: how often each permit, by its identity, and what persons have allowed
-    for the rest of the task, as in `Allowed`."""
+    """What has allowed effects of a task so far: permits, once for each effect, and what persons have allowed for the
+    rest of the task."""
 
-    times: Mapping[str, int] = field(default_factory=dict)
+    permitted: tuple[Allowed, ...] = ()
     for_task: tuple[Allowed, ...] = ()
 
 

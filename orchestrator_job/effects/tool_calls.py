@@ -250,6 +250,9 @@ class _Act:
                     lambda: book.settle(place.delegation_id, place.ordinal, effect, allowed),
                     most=self.most,
                 )
+            except errors.NotBegun:
+                await book.withdraw(place.delegation_id, place.ordinal)
+                raise
             except errors.MayHaveHappened as error:
                 return asking(tool, given, place, self.agent, unknown(tool.name, error.remedy or ""), unknown=True)
         return of_receipt(receipt, edited=edited is not None, given=given)

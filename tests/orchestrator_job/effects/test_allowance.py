@@ -44,11 +44,17 @@ def ruled(reach: port.Reach, *given_permits: permits.Permit, **more: Any) -> all
     return allowance.rule(tier, reach, grants, used, more.get("found", ()), NOW)
 
 
+def used_up(*some: permits.Permit) -> ledger_entries.Used:
+    """Each of them was used for a mail to Ann."""
+    mail: ledger_entries.Allowed = {"tool": "sendMail", "connection": "office", "targets": ["ann@example.com"]}
+    return ledger_entries.Used(tuple({**mail, "permit": grant.identity} for grant in allowance.of_task(some)))
+
+
 @given(st.lists(_PERMITS, max_size=4, unique_by=str), _REACHES, st.booleans(), st.integers(0, 3), st.text())
 def test_an_effect_is_allowed_exactly_where_a_permit_with_times_left_names_it(
     some: list[permits.Permit], reach: port.Reach, copied: bool, times: int, text: str
 ) -> None:
-    used = ledger_entries.Used({grant.identity: times for grant in allowance.of_task(some)})
+    used = used_up(*[permit for permit in some for _ in range(times)])
     found = [_COPY] if copied else []
     ruling = ruled(reach, *some, used=used, found=found)
     allowed = [
@@ -93,10 +99,25 @@ def test_what_needs_a_person_is_not_permitted(tier: port.Tier, held: bool, for_t
 
 def test_permits_that_say_the_same_add_up() -> None:
     twice = [permits.Permit(tool="sendMail", targets=("*",), most=2)] * 2
-    [identity] = {grant.identity for grant in allowance.of_task(twice)}
     reach = port.Reach("sendMail", "office", ("ann@example.com",))
-    assert ruled(reach, *twice, used=ledger_entries.Used({identity: 3})).allowed
-    assert not ruled(reach, *twice, used=ledger_entries.Used({identity: 4})).allowed
+    assert ruled(reach, *twice, used=used_up(*twice, twice[0])).allowed
+    assert not ruled(reach, *twice, used=used_up(*twice, *twice)).allowed
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"most": 2}, {"most": 2, "not_after": NOW + timedelta(days=1)}, {"most": 2, "targets": ("*@example.com",)}],
+)
+def test_a_permit_that_was_changed_goes_on_counting(change: dict[str, Any]) -> None:
+    was = permits.Permit(tool="sendMail", targets=("ann@example.com",), not_after=NOW + timedelta(hours=1))
+    now = was.model_copy(update=change)
+    reach = port.Reach("sendMail", "office", ("ann@example.com",))
+    assert ruled(reach, now, used=used_up(was)).allowed
+    assert not ruled(reach, now, used=used_up(was, now)).allowed
+    # One that stands beside it has times of its own, and so has one for another target.
+    assert ruled(reach, was, now, used=used_up(was, now)).allowed
+    other = permits.Permit(tool="sendMail", targets=("bob@example.com",))
+    assert ruled(port.Reach("sendMail", "office", ("bob@example.com",)), other, used=used_up(was)).allowed
 
 
 @pytest.mark.parametrize(

@@ -140,13 +140,30 @@ def test_text_of_the_user_is_a_copy_of_no_source() -> None:
 
 
 def test_what_one_source_shows_is_no_secret_of_another() -> None:
-    shown = seen_texts.Passage("The vault code is 7713.", "wiki::1")
+    shown = seen_texts.Passage("The vault code is 7713.", "wiki::1", access.PUBLIC)
     hidden = seen_texts.Passage("7713 opens the vault. Its other code is 9942.", "mail::7", access.restricted([]))
     found = copies.copies("7713 and 9942", OUTSIDE, seen(shown, hidden, internal=INSIDE))
     assert [(copy.text, copy.source, bool(copy.why)) for copy in found] == [
         ("9942", "mail::7", True),
         ("7713", "wiki::1", False),
     ]
+
+
+def test_what_is_read_again_without_its_readers_hides_no_copy() -> None:
+    """A draft, a file of the workspace or a server that repeats its arguments gives it back."""
+    hidden = seen_texts.Passage("7713 opens the vault.", "mail::7", access.restricted([]))
+    again = seen_texts.of_result("read_file", port.Result("7713 opens the vault.", sources=("notes.md",)))
+    found = copies.copies("7713", OUTSIDE, seen(hidden, *again, internal=INSIDE))
+    assert [(copy.source, bool(copy.why)) for copy in found] == [("mail::7", True), ("notes.md", False)]
+
+
+def test_stored_content_may_have_what_was_shown_to_some_alone() -> None:
+    hidden = seen_texts.Passage("7713 opens the vault.", "mail::7", NAMED)
+    (copy,) = copies.copies("", OUTSIDE, seen(hidden, internal=INSIDE), ["plan.pdf"])
+    assert copy.why == ""
+    eve = copies.targets("team-mailbox", ["eve@example.com"])
+    (copy,) = copies.copies("", eve, seen(hidden, internal=INSIDE), ["plan.pdf"])
+    assert copy.why
 
 
 def test_stored_content_is_a_copy_as_a_whole() -> None:

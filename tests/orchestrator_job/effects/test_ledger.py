@@ -229,3 +229,28 @@ async def test_groups_and_their_client_have_fifty_entries_each(store: job.Store)
         at = NOW + timedelta(minutes=number)
         await results.RememberSession(database, client, "t", "chat", "x", at).perform(f"c-{number:02}")
     assert len(store.all("session_memory", projectId="", groupId="")) == 50
+
+
+class _Away(Letter):
+    async def perform(self, key: str) -> ledger_entries.Receipt:
+        raise errors.NotBegun("The server does not answer. Nothing was sent.")
+
+
+async def test_a_permit_is_not_free_between_two_tries_of_its_effect(store: job.Store) -> None:
+    book = await _book(store)
+    allowed: ledger_entries.Allowed = {"by": "Permit", "name": "spec.permits[0]", "permit": "1"}
+    for _ in range(2):
+        await book.announce("s", 0, {"to": "ann"}, allowed)
+        with pytest.raises(errors.NotBegun):
+            await book.settle("s", 0, _Away(), allowed)
+        assert (await book.used("other", 0)).permitted == (allowed,)
+        # Given up, and announced again by the next run.
+        await book.withdraw("s", 0)
+        assert (await book.used("other", 0)).permitted == ()
+    await book.announce("s", 0, {"to": "ann"}, allowed)
+    assert (await book.used("other", 0)).permitted == (allowed,)
+    letter = Letter()
+    await book.settle("s", 0, letter, allowed)
+    await book.withdraw("s", 0)
+    assert (await book.used("other", 0)).permitted == (allowed,)
+    assert len(letter.sent) == 1

@@ -371,6 +371,24 @@ async def test_a_copy_that_leaves_for_outside_waits_though_its_mail_is_permitted
     assert len(target.done) == 1
 
 
+async def test_a_copy_in_the_words_of_a_delegation_waits_as_well(benches: Benches, target: workbench.Target) -> None:
+    """What the one agent has read, the other one does not read: it has it from its task alone."""
+    lead = "job.agent.Communication/v1"
+    read = "The vault of the archive in Brno opens with the code 7713."
+    sub = ("delegate", {"agent": "Email", "task": "Send Ann: the code is 7713."})
+    benches.fake.set_script(
+        {
+            lead: [calls(("search_knowledge", {"query": "date"})), calls(sub), WAITS],
+            EMAIL: [mail("a@example.com", "Code: 7713"), WAITS],
+        }
+    )
+    tools = workbench.Lookup(texts={"date": read}), workbench.Deliver(target.url)
+    waiting = await benches.next(*tools).work(message("Communication"))
+    assert isinstance(waiting, loop.Waiting)
+    assert [one.text for one in waiting.requests[0].copies] == ["7713"]
+    assert target.done == {}
+
+
 _ORDERS = {
     "English": "Mail ann the date, will you?",
     "German": "Gib Ann doch mal wegen des Termins Bescheid.",
