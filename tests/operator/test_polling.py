@@ -255,7 +255,7 @@ def test_failed_items_are_named_and_what_people_ask_for_is_done_once(
     space: Space, start: Start, sources: Begin, mailserver: dovecot.Dovecot, database: Any
 ) -> None:
     space.quota("pendingtasks.jervis.dev", 0)
-    mailserver.put(b"\r\nno mail\r\n", dovecot.mail(1), user="wished")
+    mailserver.put(b"\r\n \r\n", dovecot.mail(1), user="wished")
     began = time.monotonic()
     with start(SOURCES=True) as operator, sources():
         connect(space, mailserver.url, "wished", pollInterval="1h")

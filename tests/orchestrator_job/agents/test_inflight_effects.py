@@ -30,7 +30,7 @@ from tests.orchestrator_job.run.test_delegation_runs import (
 from tests.orchestrator_job.workbench import calls, report
 
 pytestmark = pytest.mark.services
-_PAGE = Path(__file__).resolve().parents[3] / "docs" / "cli.md"
+_PAGE = Path(__file__).resolve().parents[3] / "docs" / "permits.md"
 TWO = "Send the date to a@example.com by mail, and send the price to b@example.com by mail."
 
 
@@ -214,12 +214,12 @@ async def test_a_message_after_a_kill_at_any_write_about_the_effect(desk: Desk) 
         assert "started" not in {entry["state"] for entry in entries if "tool" in entry["intent"]}, where
 
 
-# --- edited arguments of an approval: the example of docs/cli.md works, unusable ones are asked about -----------------
+# --- edited arguments of an approval: the example of docs/permits.md works, unusable ones are asked about -----------------
 
 
 def example() -> str:
     """The edited arguments that the page shows."""
-    [found] = re.findall(r"approve NAME --arguments '(\{.*\})'", _PAGE.read_text())
+    [found] = re.findall(r"approve order --arguments '1=(\{.*\})'", _PAGE.read_text())
     return str(found)
 
 
