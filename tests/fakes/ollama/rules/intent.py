@@ -167,7 +167,7 @@ def order(asked: prompt.Prompt, intents: Collection[str]) -> dict[str, Any]:
     """The fields of the reply that say what is wanted; empty where the schema does not ask for them."""
     if not intents:
         return {}
-    question = asked.question.rpartition("<question>")[2]
+    question = asked.question
     kind = _kind(question)
     kind = kind if kind in intents else "respond"
     sentences = text.sentences(question) or [question]
@@ -231,7 +231,7 @@ def _ordered(question: str) -> frozenset[str]:
 
 def procedure(asked: prompt.Prompt) -> str:
     """The name of the procedure by which it is to be done, or nothing."""
-    question = asked.question.rpartition("<question>")[2]
+    question = asked.question
     for pattern in _NAMED:
         if (found := pattern.search(question)) is not None:
             plain = " ".join((found["quoted"] or found["plain"]).split())

@@ -60,7 +60,7 @@ def parse(messages: Iterable[tuple[str, str]]) -> Prompt:
         today=_date(_TODAY.search(outside)),
         team=_names(_TEAM.search(outside)),
         title=_line(_TITLE.search(outside)),
-        question=asked.group(1) if asked else "",
+        question=asked.group(1).rpartition("<question>")[2].strip() if asked else "",  # instructions name the mark
         evidence=tuple(Evidence(int(i), source, text) for i, source, text in _EVIDENCE.findall(everything)),
         tools=_names(_TOOLS.search(outside)),
         thread=thread.group(1) if thread else "",
