@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tests.fakes.ollama.rules import generic
@@ -34,8 +35,8 @@ def fit(schema: dict[str, Any], document: dict[str, Any], known: generic.Facts) 
 
 def _branch(filler: generic.Filler, schema: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     """Of a choice between objects the one that takes most of what the document has, and refuses least."""
-    choices = [filler.resolve(choice) for choice in schema.get("anyOf") or schema.get("oneOf") or ()]
-    if not choices or "properties" in schema:
+    choices = list(_leaves(filler, schema))
+    if choices == [schema] or "properties" in schema:
         return schema
 
     def taken(choice: dict[str, Any]) -> int:
@@ -44,6 +45,15 @@ def _branch(filler: generic.Filler, schema: dict[str, Any], document: dict[str, 
         return sum(1 if accepts(filler, fields[name], value) else -1 for name, value in given.items())
 
     return max(choices, key=taken)
+
+
+def _leaves(filler: generic.Filler, schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The objects of a choice, of those within it as well."""
+    choices = schema.get("anyOf") or schema.get("oneOf")
+    if not choices:
+        yield schema
+    for choice in choices or ():
+        yield from _leaves(filler, filler.resolve(choice))
 
 
 def _worded(filler: generic.Filler, schema: Any, value: Any) -> Any:
