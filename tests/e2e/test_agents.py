@@ -66,11 +66,10 @@ class Place:
     gpu: Simulator
     client: str
 
-    def ask(self, name: str, content: str) -> None:
-        """A task of the client's project."""
-        self.site.apply(
-            name, {name: {"type": "UserTask", "projectId": settings.PROJECT, "content": content}}, self.client
-        )
+    def ask(self, name: str, content: str, **more: Any) -> None:
+        """A task of the client's project; `more` fields of its spec."""
+        spec = {"type": "UserTask", "projectId": settings.PROJECT, "content": content, **more}
+        self.site.apply(name, {name: spec}, self.client)
 
     def held(self, name: str) -> PendingTask:
         """Once it waits for a person."""
@@ -221,6 +220,7 @@ def _corrects_a_failing_test(office: Office) -> None:
             _agent("Git"): [
                 calls(("commit_changes", {"message": "Multiply"})),
                 {**push, "fill": {"COMMIT": "Committed: ([0-9a-f]{40})"}},
+                report("The push waits for a person."),
                 report("The branch is pushed."),
             ],
             SYNTHESIS: [job.reply(answer="The test passes on the branch jervis/area.", citations=[])],
@@ -260,6 +260,7 @@ def _answers_a_mail(office: Office) -> None:
                 calls(("read_source", {"sourceUrn": _ASKED.urn})),
                 calls(("save_draft", {"name": "answer.md", "text": _ANSWER})),
                 calls(("send_mail", mail)),
+                report("The mail waits for a person."),
                 report("The mail was sent."),
             ],
             SYNTHESIS: [job.reply(answer="Eve was answered [1].", citations=[1])],
@@ -298,7 +299,8 @@ def _files_an_issue(office: Office) -> None:
         }
     )
     name = "file-an-issue"
-    office.ask(name, f"Create an issue in {_REPOSITORY}: the area of a circle is missing.")
+    permits = [{"tool": "createIssue", "targets": [_REPOSITORY]}]
+    office.ask(name, f"Create an issue in {_REPOSITORY}: the area of a circle is missing.", permits=permits)
     assert office.done(name)["answer"] == "The issue was created."
     titles = [one["title"] for one in office.there.ask("GET", f"repos/{_REPOSITORY}/issues?type=issues")]
     assert titles == ["Area of a circle"]
