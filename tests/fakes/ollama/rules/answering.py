@@ -39,7 +39,10 @@ def answer(wanted: request.Generation, embed: respond.Embed, written: Sequence[s
     wants = intent.order(asked, intent.offered(wanted.format)) if asked.tag in _ORDERED else {}
     # A plan of agents is made for each order.
     delegates = asked.tag == "job.plan_delegations/v1"
-    document = wants if intent.works(wants) and not delegates else {**document, **wants}
+    if intent.works(wants) and not delegates:
+        document = wants
+    elif not document.get("questions"):  # who asks back does not say what is wanted
+        document = {**document, **wants}
     if delegates and wants.get("intent") == "advice" and "ask of us" not in asked.question:
         document["delegations"] = []
     if delegates:
