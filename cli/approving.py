@@ -141,7 +141,7 @@ _HEAD = """\
 # The effects that PendingTask {name} asks for. Save and close to decide:
 #   verdict    Approved, or Rejected with what the run should know as reason
 #   arguments  what the effect is done with; change them as needed
-#   forTask    true: the like, its tool at its targets, needs no person any more in this task
+#   forTask    true: its tool at its targets needs no person any more in this task
 # An effect that is deleted here is rejected. An empty file decides nothing.
 """
 

@@ -184,7 +184,7 @@ class AllowedBy(StrEnum):
     """What an effect needed no further person for.
 
     Permit: spec.permits of the task. Rule: a standing permit. Approval: a person approved it. Edited: a person approved
-    it with other arguments. ForTask: a person approved the like for the task.
+    it with other arguments. ForTask: a person approved the tool at its targets for the task.
     """
 
     PERMIT = "Permit"

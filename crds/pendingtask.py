@@ -161,7 +161,7 @@ class EffectAnswer(Model):
     """Edited arguments, a JSON object: the effect is done with these instead of those of the request. Only with
     Approved."""
     for_task: bool | None = None
-    """Whether the like, this tool at these targets, needs no person any more in this task. Only with Approved."""
+    """Whether this tool at these targets needs no person any more in this task. Only with Approved."""
 
 
 class Approval(Model):
@@ -194,7 +194,7 @@ class Approval(Model):
     """Author of the decision."""
     # None, not a default: it would be part of the digests of approvals that older objects hold.
     for_task: bool | None = None
-    """Whether the like of each approved effect, its tool at its targets, needs no person any more in this task."""
+    """Whether the tool of each approved effect at its targets needs no person any more in this task."""
     effects: (
         Annotated[
             tuple[EffectAnswer, ...],
@@ -501,7 +501,7 @@ class Decided(Model):
     arguments: Annotated[str, Field(max_length=approvals.ARGUMENTS_CHARS)] = ""
     """The arguments that the effect is done with, a JSON object; empty: as they were asked for."""
     for_task: bool = False
-    """Whether the like needs no person any more in this task."""
+    """Whether the tool at these targets needs no person any more in this task."""
 
 
 _IN_PART = (

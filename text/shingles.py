@@ -33,6 +33,9 @@ _MOST_DIGITS = 20
 _BOUNDARY = regex.compile(r"(?w)\b", regex.V1)
 _WORD = regex.compile(r"[\p{L}\p{N}]")
 _BETWEEN = regex.compile(r"[^\p{L}\p{N}]+")
+_PART = regex.compile(r"(?:\p{N}[^\p{L}\p{N}'\u2019]+(?=\p{N})|[\p{L}\p{N}'\u2019])+")
+"""Of a segment of UAX 29, which joins words by signs that names of branches, files and hosts are made of (`a_b.c:d`),
+one of these words; the groups of a number stay together."""
 _UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
 _IGNORED = regex.compile(r"[\p{Mn}\p{Me}\p{Cf}\p{Default_Ignorable_Code_Point}]+")
 _DIGIT = regex.compile(r"[\p{Nd}--[0-9]]", regex.V1)
@@ -95,7 +98,7 @@ class Shingled:
     @functools.cached_property
     def codes(self) -> frozenset[str]:
         """The words with digits among their letters."""
-        return frozenset(filter(_is_code, frozenset(self.words)))
+        return frozenset(word for word, _ in _segments(self._folded) if _is_code(word))
 
     @functools.cached_property
     def addresses(self) -> frozenset[str]:
@@ -126,7 +129,7 @@ class Probe:
             number[:length] for number in self._numbers for length in range(1, len(number) + 1)
         )
         self._codes: dict[str, list[Span]] = {}
-        for word, span in found:
+        for word, span in _segments(folded):
             if _is_code(word):
                 self._codes.setdefault(word, []).append(span)
         self._addresses: dict[str, list[Span]] = {}
@@ -185,13 +188,25 @@ class Probe:
 
 def _words(folded: str) -> Iterator[tuple[str, Span]]:
     """The letters and digits of each word, and where it stands."""
+    for segment, (at, end) in _segments(folded, joined=False):
+        if segment.isalnum():
+            yield segment, (at, end)
+        else:
+            for part in _PART.finditer(segment):
+                if word := _BETWEEN.sub("", part[0]):
+                    yield word, (at + part.start(), at + part.end())
+
+
+def _segments(folded: str, *, joined: bool = True) -> Iterator[tuple[str, Span]]:
+    """The segments that have a letter or a digit, and where each stands; `joined`: these alone, without what is between
+    them."""
     at = 0
     for segment in _BOUNDARY.split(folded):
         end = at + len(segment)
         if segment.isalnum():
             yield segment, (at, end)
         elif _WORD.search(segment):
-            yield _BETWEEN.sub("", segment), (at, end)
+            yield _BETWEEN.sub("", segment) if joined else segment, (at, end)
         at = end
 
 

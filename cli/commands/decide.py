@@ -42,7 +42,7 @@ Arguments = Annotated[
 ]
 Edit = Annotated[bool, Option("--edit", help="Decide in an editor ($EDITOR): each effect with its arguments.")]
 ForTask = Annotated[
-    bool, Option("--for-task", help="The like of what is approved, its tool at its targets, asks no more in this task.")
+    bool, Option("--for-task", help="The tool of what is approved asks no more at its targets in this task.")
 ]
 
 

@@ -35,6 +35,20 @@ def found(text: str, passage: str) -> list[str]:
     return [text[start:end] for start, end in shingles.Probe(text).copied(shingles.Shingled(passage))]
 
 
+@pytest.mark.parametrize("sign", ["_", ".", ":", "·", "-", "/", "__", "._"])
+def test_words_that_signs_join_are_words(sign: str) -> None:
+    passage = "The vault code is hidden under the stone of the well"
+    joined = sign.join(["the", "vault", "code", "is", "hidden"])
+    assert found(f"fix/{joined}", passage) == [joined]
+    assert found("the vault code is hidden", passage.replace(" ", sign)) == ["the vault code is hidden"]
+
+
+@pytest.mark.parametrize("text", ["a1b2_c3d4", "don't say a word", "1,000 or 2.50", "well's end"])
+def test_what_stays_together_is_no_row_of_words(text: str) -> None:
+    assert len(shingles.Shingled(text).words) <= len(text.split()) + (text == "a1b2_c3d4")
+    assert shingles.Shingled(text).codes == ({"a1b2c3d4"} if text == "a1b2_c3d4" else frozenset())
+
+
 @pytest.mark.parametrize("language", sorted(PASSAGES))
 @settings(max_examples=40)
 @given(data=st.data())

@@ -161,8 +161,10 @@ class AtConnection:
         """With all texts but the targets and the ids of the mails that are answered."""
         targets = self.targets(given)
         sent = given.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_NO_TEXTS)
-        text = "\n".join(one for one in port.leaves(sent) if one not in targets)
-        stored = tuple(one.key for one in getattr(given, "attachments", ()))
+        attached = getattr(given, "attachments", ())
+        leaves = (*port.leaves(sent), *(attachment.name for attachment in attached))
+        text = "\n".join(leaf for leaf in leaves if leaf not in targets)
+        stored = tuple(attachment.key for attachment in attached)
         return port.Reach(permits.tool_name(self.name), self.connection(given), targets, text, stored)
 
     def shown(self, given: Any) -> str:

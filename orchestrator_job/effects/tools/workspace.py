@@ -389,8 +389,13 @@ class PushBranch(connections.AtConnection):
         return (given.branch,)
 
     def reach(self, given: Push) -> port.Reach:
-        """What leaves is the repository's own text, with the changes of the run."""
-        return port.Reach(permits.tool_name(self.name), self.connection(given), self.targets(given))
+        """With the name of the branch, the messages of its commits and the lines that they add, as far as the diff is
+        kept: the rest of it is the repository's own text."""
+        held, last = self._commit(given)
+        messages = [commit.message for commit in held.commits[: held.commits.index(last) + 1]]
+        added = [line[1:] for line in last.diff.splitlines() if line.startswith("+") and not line.startswith("+++ ")]
+        text = "\n".join([given.branch, *messages, *added])
+        return port.Reach(permits.tool_name(self.name), held.connection, self.targets(given), text)
 
     def shown(self, given: Push) -> str:
         """The messages of its commits, and the whole diff as far as it is kept."""

@@ -214,7 +214,7 @@ async def test_a_message_after_a_kill_at_any_write_about_the_effect(desk: Desk) 
         assert "started" not in {entry["state"] for entry in entries if "tool" in entry["intent"]}, where
 
 
-# --- edited arguments of an approval: the example of docs/permits.md works, unusable ones are asked about -----------------
+# --- edited arguments of an approval: the example of docs/permits.md works, others are asked about -----------------
 
 
 def example() -> str:

@@ -169,7 +169,10 @@ def order(asked: prompt.Prompt, intents: Collection[str]) -> dict[str, Any]:
         return {}
     question = asked.question
     kind = _kind(question)
-    kind = kind if kind in intents else "respond"
+    if kind not in intents:
+        if "respond" not in intents:
+            return {}  # of a question the schema wants an answer of another form
+        kind = "respond"
     sentences = text.sentences(question) or [question]
     said = next((one for one in sentences if _ordered(one)), sentences[0])[:500] if kind != "advice" else ""
     effects = [

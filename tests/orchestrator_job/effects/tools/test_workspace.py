@@ -184,6 +184,7 @@ async def test_a_commit_is_pushed_after_its_diff_was_shown(place: Place) -> None
     given = port.parse(push, {"branch": "jervis/area", "commit": commit})
     # The diff is there before the clone is.
     assert "+    return w * h" in push.shown(given)
+    assert push.reach(given).text.split("\n") == ["jervis/area", "Multiply", "    return w * h"]
     assert (push.tier, dict(push.aims(given))) == (port.Tier.PERMIT, {"branch": "jervis/area"})
     for wrong in ({"branch": "main", "commit": commit}, {"branch": "jervis/area", "commit": "0" * 40}):
         with pytest.raises(port.Misused):
